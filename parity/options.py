@@ -59,7 +59,8 @@ class Options:
         model: name of the network in the report.
         strict: fail if the networks are divided differently, even if they compute the same: a Cell that one side
             inlines, a parameter or a Cell that one side alone has.
-        probe: if everything agrees, compare on further inputs, derived from the given ones, too.
+        probe: if everything agrees, compare on further inputs, derived from the given ones, too; where two networks are
+            compared, and not a module with its conversion, that is the default.
     """
 
     grads: bool = True

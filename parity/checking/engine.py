@@ -23,7 +23,7 @@ from ...runtime.errors import ConversionError, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.lowering import opsets
 from ..comparison.judging import judge_sides
-from ..dtypes import WORKING_DTYPES
+from ..dtypes import HALVES, WORKING_DTYPES
 from ..inputs.arguments import as_arguments
 from ..modules.compare import compare_modules
 from ..onnx_cells.compare import ModuleAndFile
@@ -117,7 +117,8 @@ def check(
 
             return compare_with_jax(module, cell, args, keywords, progress=stages, **options)
         assert framework is not None
-        return compare_port(module, cell, args, keywords, framework, chosen, stages, cells, weights)
+        probed = _with_probes(chosen, options)
+        return compare_port(module, cell, args, keywords, framework, probed, stages, cells, weights)
 
     def over_all(judge: JudgeInput) -> Report:
         return judge_all_inputs((args, keywords), more_inputs, judge, chosen, stages)
@@ -218,14 +219,15 @@ def compare(
 
     Returns:
         The report. An ONNX model is compared with a module Cell by Cell, in the interpreter with gradients, and at
-        its outputs in ONNX Runtime; at other sizes of its dynamic axes too, and on other values unless `probe=False`.
+        its outputs in ONNX Runtime; at other sizes of its dynamic axes too. Where everything agrees, both sides are
+        compared on inputs derived from the given ones, too, unless `probe=False`.
         Cells that it computes together are judged in the Cell around them. If it can't be read as a program, and with
         a program as the reference, it is compared at its outputs alone; a note has the reason.
 
     Raises:
         UsageError: a side is of the wrong type, the inputs don't fit, or the parameters can't be matched unambiguously.
     """
-    chosen = _in_mode_of(reference, from_keywords(Options, compare, options), candidate)
+    chosen = _in_mode_of(reference, _with_probes(from_keywords(Options, compare, options), options), candidate)
     args, keywords = as_arguments(args, kwargs)
     stages = progress or NoProgress()
     framework = framework_of(candidate)
@@ -252,8 +254,8 @@ def compare(
     )
     file = None
     if of_file and isinstance(reference, torch.nn.Module):
-        if "probe" not in options and chosen.dtype == "float32":
-            chosen = replace(chosen, probe=True)
+        if "probe" not in options and chosen.dtype in HALVES:
+            chosen = replace(chosen, probe=False)  # the range of half precision is that of the given inputs
         file = ModuleAndFile(reference, candidate, chosen, stages)
 
     def judge(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
@@ -275,6 +277,11 @@ def compare(
     if framework is None and isinstance(reference, torch.nn.Module):
         report.notes += mode_notes(reference, chosen.train)
     return report
+
+
+def _with_probes(options: Options, given: OptionKeywords) -> Options:
+    """Return the options for two networks, which may differ where the given inputs don't show it: probes are on."""
+    return options if "probe" in given else replace(options, probe=True)
 
 
 def _in_mode_of(reference: Any, options: Options, candidate: Any = None) -> Options:

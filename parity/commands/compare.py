@@ -32,14 +32,16 @@ def compare(
 
     Both are ONNX files, or both are model files, as for parity run, or an ONNX file is compared with a model file.
 
+    Where everything agrees, both are compared on inputs derived from the given ones, too: large and small, masked,
+    of other sizes, in another mode (--no-probe leaves them out).
+
     A model file is compared Cell by Cell, on all inputs of REFERENCE; CANDIDATE needs no inputs(), and may define cells
     and weights, which pair Cells and parameters of other names. Networks keep their own weights; both files are run
     with the same seed. An ONNX file, whoever wrote it, is compared at several sizes of dynamic dimensions. Cells
     that it computes together are judged in the Cell around them.
 
     Inputs of two ONNX files are generated from the declared types, at several sizes of dynamic dimensions or with the
-    shapes of --shape, or read from --inputs. Where everything agrees on generated inputs, the files are compared on
-    other values too: large and small, equal, masked, not finite (--no-probe leaves them out). Cells are compared one
+    shapes of --shape, or read from --inputs. Arrays of --inputs are probed with --probe only. Cells are compared one
     by one if both files have the same Cells (for example, if parity export wrote both); otherwise the models are
     compared as a whole. If a file can't be read as a program, the results of ONNX Runtime on both files are compared.
     A quantized file is compared with a float file in steps of its quantizers (docs/quantized.md).

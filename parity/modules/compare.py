@@ -21,6 +21,7 @@ from .changed_inputs import compare_changed_inputs
 from .lone_parameters import LoneParameters
 from .modes import mode_differences
 from .other_classes import class_notes
+from .other_operators import operator_notes
 from .prefixes import Prefixes
 from .rearranged import RearrangedSide, Rearrangements
 
@@ -92,6 +93,8 @@ def _compare(
     report.structure += [*prefixes.differences(), *_differences(inner, report)]
     report.structure += mode_differences(reference, candidate, options.train, report.cells)
     report.notes += class_notes(reference, candidate, report.cells)
+    if report.ok:
+        report.notes += operator_notes(one, other, report.cells)
     lone.judge(report, other.name, lambda: side("reference", reference, apart))
     for difference in report.structure:
         _explain(report, difference)

@@ -24,7 +24,7 @@ from .of_programs import inputs_of_program, vocabularies_of
 from .order import order_in
 from .probe import Probe
 from .range_ends import DTYPE as RANGE
-from .range_ends import is_proportional, range_end_probes
+from .range_ends import range_end_probes, takes_any_size
 from .switched_arguments import switched_argument_probes
 from .switches import of_programs, of_torch, ordinary
 from .values import (
@@ -64,7 +64,7 @@ def probes(reference: Side, side: Side) -> Iterator[Probe]:
     both = (reference, side) if isinstance(reference, TorchSide) and isinstance(side, TorchSide) else None
     defined = equal.takes and equal.defined
     in_range = judges_nan and ("rounding", RANGE) in side.capabilities.checks
-    proportional = in_range and bool(inputs.numbers) and is_proportional(reference, inputs)
+    any_size = in_range and bool(inputs.numbers) and takes_any_size(reference, inputs)
     any_integers = bool(inputs.indices) and all(takes_any_integers(one, inputs) for one in (reference, side))
     yield from _in_turn(
         mask_probes(inputs),
@@ -73,7 +73,7 @@ def probes(reference: Side, side: Side) -> Iterator[Probe]:
         _of_cells(switches) if side.capabilities.cells and side.capabilities.known_cells else (),
         index_probes(inputs, vocabularies, special),
         integer_probes(inputs, rounds=RANGE in dict(side.capabilities.checks).values()) if any_integers else (),
-        range_end_probes(inputs, proportional=proportional) if in_range else (),
+        range_end_probes(inputs, any_size=any_size) if in_range else (),
         switch_probe(inputs, switches),
         equal_number_probes(inputs, positions=defined, gradients=defined and both is not None),
         switched_argument_probes(*both) if both is not None else (),

@@ -22,10 +22,14 @@ from ..comparison.value_judge import ValueJudge
 from ..options import Options
 from ..results.comparison import FAIL, Comparison
 from ..sides.cell_side import CellSide
+from ..sides.imported import is_imported
+from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Run, Side
 from ..verdicts.deviations import error, size
-from ..verdicts.judge import Tolerance
+from ..verdicts.judge import MEANING_RELATIVE, Tolerance
+from .approximations import approximation
 from .inside import layers_of, with_other_values
+from .no_faults import handles_not_finite, is_lost_gradient, is_size_not_taken, within_range
 from .plan import probes
 from .probe import Change, Probe
 from .work import Budget
@@ -95,6 +99,7 @@ class Prober:
     spent: float = 0.0
     evidence: dict[str, tuple[Records, Records, Noise]] = field(default_factory=dict)
     _truths: dict[tuple[str, bool], tuple[Run, Records] | None] = field(default_factory=dict)
+    _approximations: dict[str, float] = field(default_factory=dict)
 
     def restart(self, side: Side, replayed: Run) -> None:
         """Forget what was found in a side, which is judged again with other settings of the reference's run."""
@@ -110,7 +115,7 @@ class Prober:
         started, already = time.monotonic(), self.spent
         counts = {False: _Counts(), True: _Counts()}
         budget, kept = Budget.of(self.reference), self._compares_gradients(side)
-        struck = False
+        struck, not_taken = False, dict[str, str]()
         found: CellComparisons = []
         for grads, probe in self._in_order(side):
             count = counts[grads]
@@ -131,6 +136,13 @@ class Prober:
                 count.chosen.add(probe.choice)
             try:
                 found = self._judge_with_choices(side, probe, *on_reference)
+                if is_size_not_taken(probe, [c for _, c in found]):
+                    not_taken.setdefault(probe.name, found[0][1].reason)
+                    count.chosen.discard(probe.choice)
+                    found = []
+                    continue
+                if found:
+                    found = self._without_notes(side, probe, found, budget)
             except CellbridgeError as error:
                 self.notes.append(f"{side.name} was not compared with {probe.name}: {error}".partition("\n")[0])
                 continue
@@ -140,8 +152,42 @@ class Prober:
             if found:
                 break
         self.spent = already + time.monotonic() - started
+        self.notes += _size_notes(side.name, self.reference.name, not_taken)
         self.notes.append(_note(side.name, self.reference.name, counts[False], counts[True], struck=struck))
         return found
+
+    def _without_notes(self, side: Side, probe: Probe, found: CellComparisons, budget: Budget) -> CellComparisons:
+        """Return the failures, or none with a note where they are no faults of what the given inputs ask for."""
+        if probe.not_finite and not _is_conversion(side) and not any(map(handles_not_finite, (self.reference, side))):
+            self.notes.append(
+                f"{side.name} differs with {probe.name}, which neither side treats in a special way: "
+                f"{_shown_values(found[0][1])}"
+            )
+            return []
+        if probe.working:
+            return self._in_float64(side, probe, budget) or found
+        if not all(is_lost_gradient(c) for _, c in found):
+            return found
+        limited = within_range(probe)
+        on_reference = self._on_reference(limited, grads=True)
+        budget.add(2, grads=True, larger=self._growth(limited))
+        if on_reference is None:
+            return found
+        if inner := self._judge_with_choices(side, limited, *on_reference):
+            return inner
+        c = found[0][1]
+        self.notes.append(
+            f"gradients of {side.name} overflow with {probe.name}, where its outputs agree: {c.kind} {c.tensor} is "
+            f"{_shown_values(c)}"
+        )
+        return []
+
+    def _in_float64(self, side: Side, probe: Probe, budget: Budget) -> CellComparisons:
+        """Return what fails in float64 on a probe for the working dtype: then it isn't the dtype's fault."""
+        exact = replace(probe, name=probe.name.partition(", in ")[0], working=False)
+        budget.add(2, grads=False, larger=self._growth(exact))
+        on_reference = self._on_reference(exact, grads=False)
+        return [] if on_reference is None else self._judge_with_choices(side, exact, *on_reference)
 
     def _growth(self, probe: Probe) -> float:
         """The number of elements of a probe's inputs, as a multiple of that of the given ones."""
@@ -232,7 +278,7 @@ class Prober:
 
     def _failures(self, side: Side, probe: Probe, run: Run, truth: Records, feeding: str) -> CellComparisons:
         """Return what fails in a run of a side, by the reference's own errors on the same inputs."""
-        can = side.capabilities
+        can, approximate = side.capabilities, self._approximation(side)
         check, dtype = can.checks[-1] if probe.working else can.checks[0]
         noise_run = replace(run, dtype=self.working_dtype if check == "meaning" else dtype)
         noise = Noise(self.reference, truth, noise_run, unmeasured=check == "meaning" or probe.working)
@@ -252,13 +298,15 @@ class Prober:
                 for path, c in comparer.compare(check, records)
                 if c.status == FAIL
                 and not (probe.ties and not probe.positions and _is_position(c))
-                and not (_is_lost_gradient(c) and not can.live)
+                and not (is_lost_gradient(c) and not can.live)  # a file's nodes are made for outputs
                 and (tolerance.overridden or is_gross(path, c))
             ]
 
         def is_gross(path: str, c: Comparison) -> bool:
             if check == "meaning":
-                return not 0 < c.error < NEGLIGIBLE or probe.cotangents is not None
+                if 0 < c.error < NEGLIGIBLE and probe.cotangents is None:
+                    return False
+                return c.error >= c.bar * max(1.0, approximate / MEANING_RELATIVE)
             if not probe.working:
                 return c.error >= IMPRECISE * c.bar
             largest = size(truth.values.get(Key(path, c.call, OUTPUT, c.tensor)))
@@ -282,6 +330,13 @@ class Prober:
         if found and check == "meaning" and (feeding == ISOLATED or run.before):
             self.evidence[side.name] = truth, records, noise
         return found
+
+    def _approximation(self, side: Side) -> float:
+        """The relative error of the approximations that either side makes beyond a threshold."""
+        for one in (self.reference, side):
+            if one.name not in self._approximations:
+                self._approximations[one.name] = approximation(one)
+        return max(self._approximations[self.reference.name], self._approximations[side.name])
 
     def _cancels(self, side: Side, run: Run, truth: Records) -> bool:
         """Whether a side loses small numbers in float64 too: by subtracting large ones, not by the range of a dtype."""
@@ -322,9 +377,24 @@ def _is_position(c: Comparison) -> bool:
     return c.kind in ("output", "passed value") and c.dtype.startswith(("int", "uint", "bool"))
 
 
-def _is_lost_gradient(c: Comparison) -> bool:
-    """Whether a gradient isn't finite: the chain rule of a file's nodes, which were made for the outputs, overflows."""
-    return c.kind.endswith("gradient") and c.candidate_value is not None and not np.isfinite(c.candidate_value)
+def _is_conversion(side: Side) -> bool:
+    """Whether a side is the program of the reference itself, which treats NaN and infinity as the reference does."""
+    return isinstance(side, InterpreterSide) and not is_imported(side.program)
+
+
+def _shown_values(c: Comparison) -> str:
+    if c.candidate_value is None or c.reference_value is None:
+        return c.reason
+    return f"{c.candidate_value:g} in place of {c.reference_value:g}"
+
+
+def _size_notes(side: str, reference: str, not_taken: Mapping[str, str]) -> list[str]:
+    """Return a note on the sizes that the reference takes and a side doesn't."""
+    if not not_taken:
+        return []
+    name, reason = next(iter(not_taken.items()))
+    more = f", and on {len(not_taken) - 1} others like that" if len(not_taken) > 1 else ""
+    return [f"{side} doesn't run with {name}, which {reference} takes: it {reason}{more}"]
 
 
 def _has_this_mode(truth: Records, records: Records) -> bool:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import is_floating
+from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import OUTPUT, Run, Side
+from ..sides.torch_side import TorchSide
 from ..verdicts.deviations import error, size
 from ..verdicts.judge import MEANING_RELATIVE
 from .probe import Change, Probe
@@ -27,21 +31,51 @@ SHIFTS = (200.0, -200.0, -40.0)
 SPREAD = 8.0
 """The largest magnitude of what is shifted."""
 
+SUMMING_SQUARES = frozenset({"std", "std_mean", "variance"})
+"""Operations whose kernels sum squares in double precision, so that those of numbers near the ends don't overflow."""
 
-def range_end_probes(inputs: Inputs, *, proportional: bool) -> Iterator[Probe]:
+
+def range_end_probes(inputs: Inputs, *, any_size: bool) -> Iterator[Probe]:
     """Yield probes whose numbers are all large, all small, or all far from zero on one side.
 
     All have about the same size, since small numbers beside large ones show nothing in sums.
 
     Args:
         inputs: the given inputs.
-        proportional: whether the network's outputs are proportional to its inputs, so that it may be given numbers of
-            any size. A normalization, or an attention, isn't made for numbers whose squares overflow.
+        any_size: whether the network may be given numbers of any size: its outputs are proportional to its inputs. A
+            normalization, or an attention, isn't made for numbers whose squares overflow, nor is a deviation.
     """
     names = inputs.listed(inputs.numbers)
-    changes = (_CHANGES | _FAR_CHANGES if proportional else _CHANGES) if inputs.numbers else {}
+    changes = (_CHANGES | _FAR_CHANGES if any_size else _CHANGES) if inputs.numbers else {}
     for name, change in changes.items():
         yield Probe(f"{names} {name}, in {DTYPE}", inputs.changed(inputs.numbers, change), working=True)
+
+
+def takes_any_size(side: Side, inputs: Inputs) -> bool:
+    """Whether a network may be given numbers of any size: its outputs are proportional to them, and not by a kernel."""
+    return is_proportional(side, inputs) and not _sums_squares(side)
+
+
+def _sums_squares(side: Side) -> bool:
+    if isinstance(side, TorchSide):
+        watching = _Operators()
+        with watching:
+            side.run(Run("float64", grads=False, inner=False))
+        return not SUMMING_SQUARES.isdisjoint(watching.names)
+    program = side.in_interpreter().program if isinstance(side, InterpreterSide) else None
+    return program is not None and any(node.op in SUMMING_SQUARES for node in program.nodes)
+
+
+class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A mode that collects the names of torch's operators."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
 
 
 def is_proportional(side: Side, inputs: Inputs) -> bool:

@@ -43,7 +43,7 @@ class NetworkResult:
         structure: differences in how the network is divided, which are no failures.
         sizes: further sizes of the dynamic dimensions, as `batch=1, length=7`, at which everything was compared.
         probes: what was different about further inputs, derived from the given ones, on which outputs were compared.
-        probing_seconds: how long that took; it isn't written to files, which don't depend on the machine.
+        probing_seconds: how long that took, the only number of a report that depends on the machine.
         inputs: number of inputs on which everything was compared; the worst of each comparison is kept.
         strict: whether differences in structure are failures, and so are modules and Cells without a partner.
         error_shares: for the sides of which a Cell's forward pass fails, how much each Cell contributes to the error.
@@ -211,6 +211,7 @@ class NetworkResult:
             "seed": self.seed,
             "sizes": self.sizes,
             "probes": self.probes,
+            "probing_seconds": round(self.probing_seconds, 1),
             "inputs": self.inputs,
             "strict": self.strict,
             "conditions": self.conditions.to_dict(self.cells),

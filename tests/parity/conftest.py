@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from cellbridge.parity.checking import engine
 from cellbridge.parity.comparison.trial import Trial
 
 
@@ -37,3 +38,10 @@ def _no_search_for_causes(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
     """Leave out the search for causes, two thirds of the time of a failing comparison, unless a test is about it."""
     if request.node.get_closest_marker("causes") is None:
         monkeypatch.setattr(Trial, "add_causes", lambda *_: None)
+
+
+@pytest.fixture(autouse=True)
+def _no_probes_by_default(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out further inputs, half the time of a passing comparison, unless a test asks for them or is about them."""
+    if request.node.get_closest_marker("probes") is None:
+        monkeypatch.setattr(engine, "_with_probes", lambda options, given: options)

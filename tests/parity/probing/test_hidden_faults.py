@@ -13,9 +13,11 @@ from click.testing import CliRunner
 from torch import nn
 
 from cellbridge import parity
+from cellbridge.parity import assert_parity
 from cellbridge.parity.cli import main
 from cellbridge.parity.probing import work
 from cellbridge.parity.report import junit
+from cellbridge.runtime import ParityError
 from cellbridge.runtime import nn as cells
 from tests.parity.porting.ports import made
 from tests.parity.probing.hidden_faults import FAULTS, QUICK
@@ -33,7 +35,7 @@ X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
 def test_a_hidden_fault_is_found(name: str) -> None:
     fault = FAULTS[name]
     right, wrong, args = fault.pair()
-    assert parity.compare(right, wrong, args, grads=False).ok
+    assert parity.compare(right, wrong, args, grads=False, probe=False).ok
     report = parity.compare(right, wrong, args, grads=False, probe=True)
     assert not report.ok
     failures = [c for cell in report.cells.values() for c in cell.failures]
@@ -80,7 +82,7 @@ class PadsSame(cells.Cell):
 
 def test_a_port_that_agrees_at_odd_sizes_only_fails_with_the_difference_of_the_apis() -> None:
     args = (torch.randn(2, 3, 9, 9),)
-    assert parity.compare(Strided(), PadsSame(), args).ok
+    assert parity.compare(Strided(), PadsSame(), args, probe=False).ok
     report = parity.compare(Strided(), PadsSame(), args, probe=True)
     assert report.failing == ["conv"]
     assert {c.probe for c in report.cells["conv"].failures} == {"size 10 in place of 9 (axis 2 of x, axis 3 of x)"}
@@ -115,11 +117,32 @@ def test_every_format_names_the_probe(tmp_path: Path) -> None:
     assert probe in page.read_text()
 
 
-def test_without_the_option_there_are_no_probes() -> None:
-    right, wrong, args = FAULTS["counter"].pair()
-    report = parity.compare(right, wrong, args)
-    assert report.ok
-    assert report.probes == []
+@pytest.mark.probes
+def test_two_modules_and_a_port_are_probed_unless_told_otherwise() -> None:
+    right, wrong, args = FAULTS["absolute value left out"].pair()
+    assert not parity.compare(right, wrong, args, grads=False).ok
+    without = parity.compare(right, wrong, args, grads=False, probe=False)
+    assert without.ok
+    assert without.probes == []
+    with pytest.raises(ParityError):
+        assert_parity(right, wrong, args)
+    strided = (torch.randn(2, 3, 9, 9),)
+    assert not parity.compare(Strided(), PadsSame(), strided).ok
+    assert not parity.check(Strided(), strided, cell=PadsSame(), sides=["cell"]).ok
+    assert parity.check(Strided(), strided, cell=PadsSame(), sides=["cell"], probe=False).ok
+
+
+@pytest.mark.probes
+def test_two_model_files_are_probed_unless_told_otherwise(tmp_path: Path) -> None:
+    files = []
+    for name in ("ReLU", "ReLU6"):
+        files.append(str(tmp_path / f"{name}.py"))
+        text = f"import torch\nmodel = torch.nn.{name}\ninputs = (torch.linspace(-1, 1, 8),)\n"
+        Path(files[-1]).write_text(text)
+    result = CliRunner().invoke(main, ["compare", *files])
+    assert result.exit_code == 1, result.output
+    assert "with input" in " ".join(result.output.split())
+    assert CliRunner().invoke(main, ["compare", *files, "--no-probe"]).exit_code == 0
 
 
 def test_what_fails_on_the_given_inputs_is_not_probed() -> None:
@@ -162,7 +185,7 @@ def test_a_copy_for_eval_mode_is_not_compared_in_train_mode() -> None:
     assert report.ok, str(report)
 
 
-def test_a_side_that_raises_where_the_reference_runs_fails() -> None:
+def test_a_size_that_the_reference_alone_takes_is_noted() -> None:
     class Views(nn.Module):
         def __init__(self, rows: int) -> None:
             super().__init__()
@@ -172,8 +195,28 @@ def test_a_side_that_raises_where_the_reference_runs_fails() -> None:
             return x.reshape(self.rows, 6) * 2
 
     report = parity.compare(Views(-1), Views(4), (X,), probe=True)
+    assert report.ok, str(report)
+    (note,) = (note for note in report.notes if "doesn't run with" in note)
+    assert note.startswith(
+        "candidate doesn't run with size 5 in place of 4 (axis 0 of x), which reference takes: it raises"
+    )
+    assert any("size" in probe for probe in parity.compare(Views(-1), Views(-1), (X,), probe=True).probes)
+
+
+def test_a_side_that_raises_on_other_values_fails() -> None:
+    class Checks(nn.Module):
+        def __init__(self, most: float) -> None:
+            super().__init__()
+            self.most = most
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if x.abs().max() > self.most:
+                raise ValueError("too large")
+            return x * 2
+
+    report = parity.compare(Checks(1e9), Checks(100.0), (X,), probe=True)
     assert not report.ok
-    assert any("raises RuntimeError" in c.reason and "size" in c.probe for c in report.cells[""].failures)
+    assert all("raises ValueError" in c.reason for c in report.cells[""].failures)
 
 
 def test_a_branch_that_a_program_lacks_is_found_on_export_by_default(tmp_path: Path) -> None:

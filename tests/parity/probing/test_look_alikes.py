@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from cellbridge import converter, parity
 from cellbridge.parity.onnx_files.compare import compare_onnx
-from tests.parity.probing.look_alikes import GRADIENTS, INTEGERS, TIES, VALUES, LookAlike, Of
+from tests.parity.probing.look_alikes import GRADIENTS, INTEGERS, POSITIVE, TIES, VALUES, LookAlike, Of
 
 TABLE = {**VALUES, **INTEGERS, **TIES, **GRADIENTS}
 QUICK = ("logsumexp that overflows", "power and root", "norm that overflows", "through float32", "through float64")
@@ -178,3 +178,59 @@ def test_the_same_probes_are_tried_however_long_they_take(monkeypatch: pytest.Mo
     now = iter(range(10**9))
     monkeypatch.setattr(prober.time, "monotonic", lambda: next(now) * 0.01)
     assert parity.compare(module, module, (x,), probe=True).probes == first.probes
+
+
+NO_FAULTS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor], str]] = {
+    "softplus by its formula": (F.logsigmoid, lambda x: -F.softplus(-x), ""),
+    "gradient that overflows": (F.silu, lambda x: x / (1 + torch.exp(-x)), "gradients of candidate overflow with"),
+    "deviation by hand": (
+        lambda x: x.std(-1),
+        lambda x: ((x - x.mean(-1, keepdim=True)).square().sum(-1) / (x.shape[-1] - 1)).sqrt(),
+        "",
+    ),
+    "infinity times zero": (F.relu, lambda x: x * (x > 0), "candidate differs with minus infinity in"),
+    "NaN in a choice": (F.relu, lambda x: torch.where(x > 0, x, 0.0), "candidate differs with NaN in"),
+}
+"""Pairs of formulas in use that differ only where no number of a network is, with the note on that."""
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("name", NO_FAULTS)
+def test_formulas_that_differ_only_where_no_network_goes_pass(name: str, inside: bool) -> None:
+    one, other, note = NO_FAULTS[name]
+
+    def network(function: Callable[[Tensor], Tensor]) -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(6, 6), Of(function)) if inside else Of(function)
+
+    args = (torch.randn(4, 6, generator=torch.Generator().manual_seed(0)),)
+    report = parity.compare(network(one), network(other), args, probe=True)
+    assert report.ok, str(report)
+    if not inside:  # a layer before it mixes infinity with numbers
+        assert any(note in text for text in report.notes)
+
+
+def _root(x: Tensor) -> Tensor:
+    return torch.where(x > 0, x.clamp(min=1e-3).sqrt(), 0.0)
+
+
+WRONG: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor], str]] = {
+    "gradient of a branch that isn't taken": (
+        _root, lambda x: torch.where(x > 1e-3, x.sqrt(), torch.where(x > 0, 1e-3**0.5, 0.0)), "limited to 80"
+    ),
+    "lower threshold of softplus": (F.softplus, lambda x: F.softplus(x, threshold=8), ""),
+    "NaN left out": (
+        lambda x: torch.maximum(x, torch.ones_like(x)), lambda x: torch.fmax(x, torch.ones_like(x)), "NaN in"
+    ),
+    "bound of ReLU6": (F.relu, F.relu6, "around 200$|0.001 to 1000"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_differs_where_networks_go_fails(name: str) -> None:
+    one, other, probe = WRONG[name]
+    assert parity.compare(Of(one), Of(other), (POSITIVE,), probe=False).ok, "the inputs hide it"
+    report = parity.compare(Of(one), Of(other), (POSITIVE,), probe=True)
+    assert report.failing == [""]
+    assert all(re.search(probe, text) for text in shown(report)), shown(report)
+    assert report.network_verdict.sentence.startswith("candidate: not the same function"), report.network_verdict
