@@ -44,6 +44,7 @@ def compare(
     shapes of --shape, or read from --inputs. Arrays of --inputs are probed with --probe only. Cells are compared one
     by one if both files have the same Cells (for example, if parity export wrote both); otherwise the models are
     compared as a whole. If a file can't be read as a program, the results of ONNX Runtime on both files are compared.
+    A CANDIDATE that fixes an axis which REFERENCE leaves open fails, unless --shape gives the sizes.
     A quantized file is compared with a float file in steps of its quantizers (docs/quantized.md).
     """
     inputs_read = {"REFERENCE": file_of(reference), "CANDIDATE": file_of(candidate), "--inputs": judging.inputs}

@@ -135,6 +135,11 @@ def _symbols(values: Sequence[Value]) -> list[str]:
     return list(dict.fromkeys(name for value in values for name in sorted(symbols_in(value.shape))))
 
 
+def default_sizes(values: Sequence[Value]) -> Sizes:
+    """Return the sizes of open axes that are tried first, by name."""
+    return _default(_symbols(values))
+
+
 def runnable_inputs(path: str, declared: DeclaredInputs, inputs: str | None, seed: int) -> Iterator[list[Array]]:
     """Yield inputs that ONNX Runtime runs a file on: those of the .npz file `inputs`, or generated ones.
 

@@ -19,7 +19,7 @@ from ...runtime.tree import sequence
 from ..dtypes import HALVES
 from ..inputs.affordable import require_affordable
 from ..inputs.onnx_draws import share_draws
-from ..inputs.onnx_inputs import DeclaredInputs, generate, read_declared_inputs
+from ..inputs.onnx_inputs import DeclaredInputs, default_sizes, generate, read_declared_inputs
 from ..inputs.onnx_optionals import judge_without_optionals
 from ..inputs.onnx_reading import (
     OnnxFile,
@@ -40,6 +40,7 @@ from ..sides.onnxruntime_side import output_names
 from ..sides.quantized_steps import is_quantized
 from ..sides.records import Array
 from ..support.progress import NoProgress, Progress
+from .declared_sizes import DeclaredSizes, add_failure, other_sizes_to_try, reason_of, shapes_of
 from .same_places import pair_places
 from .two_programs import TwoPrograms, reorder_inputs
 from .whole import compare_whole
@@ -92,7 +93,10 @@ def compare_onnx(
     pair = _pair_files(reference, candidate)
     declared = read_declared_inputs(pair.reference, shapes, inputs)
     require_as_many(pair.names, pair.others)
-    report = _compare_pair(pair, declared, inputs, shapes or {}, chosen, shown)
+    if inputs is not None or not declared.ranked:
+        report = _compare_pair(pair, declared, inputs, shapes or {}, chosen, shown)
+    else:
+        report = _compare_at_common_sizes(pair, declared, shapes or {}, chosen, shown)
     if inputs is None and not (chosen.fail_fast and report.failed):
         judge_without_optionals(
             report, pair.reference, pair.candidate, declared, shapes or {},
@@ -125,6 +129,50 @@ class _FilePair:
     quantized: QuantizedFile | None
     notes: list[str]
     derived: tuple[ModelProto | None, ModelProto | None] = (None, None)
+
+
+def _compare_at_common_sizes(
+    pair: _FilePair, declared: DeclaredInputs, given: Shapes, chosen: Options, shown: Progress
+) -> Report:
+    """Compare two files at sizes that both take; what the reference alone takes fails."""
+    theirs = read_declared_inputs(pair.candidate, rename_shapes(pair.others, pair.names, given))
+    if len(theirs.values) != len(declared.values) or not theirs.ranked:
+        return _compare_pair(pair, declared, None, given, chosen, shown)
+    by_name = {value.name: value for value in theirs.values}
+    same_names = by_name.keys() == {value.name for value in declared.values}
+    paired = [by_name[value.name] for value in declared.values] if same_names else theirs.values
+    sizes = DeclaredSizes.between(declared.values, paired, given)
+    if sizes.fixed:
+        fixed = shapes_of(declared, sizes.fixed)
+        declared, given = read_declared_inputs(pair.reference, fixed), fixed
+    try:
+        report = _compare_pair(pair, declared, None, given, chosen, shown)
+    except CellbridgeError as error:
+        if sizes.fixed or not any(symbols_in(value.shape) for value in declared.values):
+            raise
+        report = _compare_where_candidate_runs(pair, declared, chosen, shown, error)
+    sizes.add_to(report, pair.candidate)
+    return report
+
+
+def _compare_where_candidate_runs(
+    pair: _FilePair, declared: DeclaredInputs, chosen: Options, shown: Progress, error: CellbridgeError
+) -> Report:
+    """Compare at sizes that the candidate needs though it declares any; raise `error` if it runs at none."""
+    usual = default_sizes(declared.values)
+    shapes = shapes_of(declared, usual)
+    read(pair.reference, shapes, pair.derived[0])  # the error is the reference's, unless it runs there
+    for sizes in other_sizes_to_try(declared, read_model(pair.candidate)):
+        shapes = shapes_of(declared, sizes)
+        try:
+            report = _compare_pair(
+                pair, read_declared_inputs(pair.reference, shapes), None, shapes, chosen, shown
+            )  # fmt: skip
+        except CellbridgeError:
+            continue
+        add_failure(report, pair.candidate, reason_of(error, usual))
+        return report
+    raise error
 
 
 def _compare_pair(

@@ -1,0 +1,73 @@
+"""Two files that declare different sizes for their inputs, or that are frozen at one inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from cellbridge.parity.onnx_files.compare import compare_onnx
+from cellbridge.runtime import UsageError
+
+OPEN = ("batch", "length")
+Shape = Sequence[int | str]
+
+
+def file(path: Path, shape: Shape, frozen: int = 0, name: str = "x") -> str:
+    """Write a ReLU of an input of this shape; `frozen` is a length that a Reshape inside needs."""
+    last = helper.make_node("Reshape", ["r", "s"], ["y"]) if frozen else helper.make_node("Identity", ["r"], ["y"])
+    constants = [helper.make_tensor("s", TensorProto.INT64, [2], [-1, frozen])] if frozen else []
+    x, y = (helper.make_tensor_value_info(value, TensorProto.FLOAT, shape) for value in (name, "y"))
+    graph = helper.make_graph([helper.make_node("Relu", [name], ["r"]), last], "g", [x], [y], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["x", "z"])  # paired by name or by position
+@pytest.mark.parametrize(
+    ("candidate", "frozen", "reason"),
+    [
+        (("batch", 7), 0, "declares axis 1 of x as 7, and the reference takes any size (length)"),
+        ((1, "length"), 0, "declares axis 0 of x as 1, and the reference takes any size (batch)"),
+        ((2, 7), 0, "declares axis 0 of x as 2"),
+        (OPEN, 7, "declares any size, and doesn't run at batch=2, length=5, where the reference does"),
+    ],
+)
+def test_a_candidate_that_fixes_an_open_axis_fails(
+    candidate: Shape, frozen: int, reason: str, name: str, tmp_path: Path
+) -> None:
+    reference = file(tmp_path / "open.onnx", OPEN)
+    other = file(tmp_path / "fixed.onnx", candidate, frozen, name)
+    report = compare_onnx(reference, other, probe=False)
+    assert report.failed
+    assert {c.kind for c in report.cells[""].failures} == {"call"}, "at the sizes that both take, they agree"
+    assert report.cells[""].failures[0].reason.startswith(reason)
+    assert any(c.kind == "output" for c in report.cells[""].comparisons)
+    given = {"x": (1 if candidate[0] == 1 else 2, 7)}
+    assert compare_onnx(reference, other, shapes=given, probe=False).ok
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate", "note"),
+    [
+        (("batch", 7), OPEN, "axis 1 of x was compared at 7 alone, which the reference fixes"),
+        (OPEN, OPEN[::-1], "the open axes of x are named batch, length in the reference and length, batch in the"),
+        (OPEN, ("n", "t"), ""),
+        ((2, 7), (2, 7), ""),
+    ],
+)
+def test_other_differences_are_noted(reference: Shape, candidate: Shape, note: str, tmp_path: Path) -> None:
+    report = compare_onnx(file(tmp_path / "a.onnx", reference), file(tmp_path / "b.onnx", candidate), probe=False)
+    assert report.ok, str(report)
+    about_axes = [text for text in report.notes if "ax" in text]
+    assert len(about_axes) == bool(note)
+    assert all(text.startswith(note) for text in about_axes)
+
+
+def test_different_fixed_sizes_are_refused(tmp_path: Path) -> None:
+    files = [file(tmp_path / f"{n}.onnx", ("batch", n)) for n in (7, 8)]
+    with pytest.raises(UsageError, match=r"axis 1 of x is declared as 7 in the reference and 8 in the candidate"):
+        compare_onnx(*files)
