@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import operator
+import re
 from typing import Any
 
 import torch
 
 from ...runtime.errors import UsageError
 from .interpreter import run
+
+_MANGLED = re.compile(r"___torch_mangle_\d+\.")  # which TorchScript puts into the name of each further form of a class
+
+
+def _place(tensor: torch.Tensor) -> Any:
+    """Where a tensor's elements lie, and how: tensors that a script and its file share have equal places."""
+    data = tensor.data_ptr()
+    return (data, tensor.dtype, tensor.shape, tensor.stride()) if data else id(tensor)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 class Source:
@@ -24,17 +39,17 @@ class Source:
 class Part(torch.nn.Module):
     """A part of a TorchScript module: its parameters, buffers and parts. Other attributes are the original's."""
 
-    def __init__(self, script: Any, parameters: dict[int, torch.nn.Parameter]) -> None:
+    def __init__(self, script: Any, parameters: dict[Any, torch.nn.Parameter]) -> None:
         super().__init__()
         vars(self)["source"] = Source(script)
-        for name, parameter in script.named_parameters(recurse=False):
-            place = parameter.data_ptr() or id(parameter)  # parts that share a parameter do so here
+        for name, parameter in script.named_parameters(recurse=False, remove_duplicate=False):
+            place = _place(parameter)  # parts that share a parameter do so here
             if not isinstance(parameter, torch.nn.Parameter):  # as in one that was read from a file
                 parameter = torch.nn.Parameter(parameter, requires_grad=parameter.requires_grad)
             self.register_parameter(name, parameters.setdefault(place, parameter))
-        for name, buffer in script.named_buffers(recurse=False):
+        for name, buffer in script.named_buffers(recurse=False, remove_duplicate=False):
             self.register_buffer(name, buffer)
-        for name, part in script.named_children():
+        for name, part in script._modules.items():
             self.add_module(name, _named(Part, part, parameters))
         self.training = getattr(script, "training", False)  # a frozen one has no mode
 
@@ -47,10 +62,17 @@ class Part(torch.nn.Module):
                 return own[name]
         script = vars(self)["source"].script
         value = script._c.getattr(name)
-        if isinstance(value, list) and value and all(isinstance(item, torch.Tensor) for item in value):
-            names = {parameter.data_ptr(): key for key, parameter in script.named_parameters(recurse=False)}
-            return [self._parameters[names[x.data_ptr()]] if x.data_ptr() in names else x for x in value]
-        return value
+        if isinstance(value, torch.Tensor) or not _tensors(value):
+            return value
+        # nn.LSTM keeps its weights in a list, too; within a run in float64, data_ptr would be that of a copy
+        with torch._C.DisableTorchFunction():
+            names = {_place(parameter): key for key, parameter in script.named_parameters()}
+            return torch.utils._pytree.tree_map_only(torch.Tensor, functools.partial(self._parameter, names), value)
+
+    def _parameter(self, names: dict[Any, str], x: torch.Tensor) -> torch.Tensor:
+        """The parameter of this part for one that the script keeps in a container; another tensor itself."""
+        name = names.get(_place(x))
+        return x if name is None else operator.attrgetter(name)(self)
 
 
 class ScriptPart(Part):
@@ -79,7 +101,7 @@ def module_of_script(script: torch.jit.ScriptModule) -> torch.nn.Module:
     return _named(ScriptPart, script, {})
 
 
-def _named(base: type[Part], script: Any, parameters: dict[int, torch.nn.Parameter]) -> Part:
+def _named(base: type[Part], script: Any, parameters: dict[Any, torch.nn.Parameter]) -> Part:
     """A part whose class has the name of the module that was compiled."""
     members: dict[str, Any] = {}
     if base is ScriptPart:
@@ -92,6 +114,7 @@ def _named(base: type[Part], script: Any, parameters: dict[int, torch.nn.Paramet
         own = kinds("self", kinds.POSITIONAL_ONLY)
         vars(forward)["__signature__"] = inspect.Signature([own, *_signature(arguments).parameters.values()])
         members["forward"] = forward
+    members["__module__"] = _MANGLED.sub("", script._c.qualified_name).rpartition(".")[0]
     part: Part = type(script.original_name, (base,), members)(script, parameters)
     return part
 

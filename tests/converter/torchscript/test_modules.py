@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import copy
+import io
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from click.testing import CliRunner
 from torch import nn
 
 from cellbridge import converter
 from cellbridge.converter.torchscript.modules import module_of_script
-from cellbridge.parity import assert_parity, check
+from cellbridge.parity import assert_parity, check, compare
+from cellbridge.parity.cli import main
 from cellbridge.runtime.errors import ConversionError, UsageError
 
 
@@ -143,3 +146,63 @@ class Listed(nn.Module):
 def test_what_a_program_cannot_follow_is_refused_with_advice(module: nn.Module) -> None:
     with pytest.raises(ConversionError, match="what to do"):
         converter.from_torch(torch.jit.script(module), (X,))
+
+
+class Tied(nn.Module):
+    """Parameters in containers and under two names, of this module and of a part; a part under two names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.norm, self.weight = nn.GRU(4, 4), nn.BatchNorm1d(4), nn.Parameter(torch.randn(4, 4))
+        self.again, self.norm_again = self.weight, self.norm
+        self.register_buffer("scale", torch.rand(4))
+        self.register_buffer("scale_again", self.scale)
+        self.listed, self.by_name = [self.weight, self.rnn.weight_hh_l0[:4].detach()], {"bias": self.norm.bias}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y, _ = self.rnn(x)
+        y = self.norm_again(self.norm(y @ self.weight) @ self.again) * self.scale * self.scale_again
+        return y @ self.listed[0] + self.by_name["bias"] + y @ self.listed[1]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_weights_in_containers_and_of_two_names_have_gradients_in_float64_too() -> None:
+    torch.manual_seed(0)
+    script = torch.jit.script(Tied().eval())
+    data = io.BytesIO()
+    torch.jit.save(script, data)
+    data.seek(0)
+    loaded = torch.jit.load(data)
+    report = compare(script, loaded, (X,), probe=False)
+    assert report.ok, str(report)
+    assert not any("different classes" in note for note in report.notes)
+    compared = {c.tensor for cell in report.cells.values() for c in cell.comparisons if c.kind == "parameter gradient"}
+    assert {"weight", "rnn.weight_hh_l0", "norm.bias"} <= compared
+    assert check(loaded, (X,), probe=False).ok
+
+
+SCRIPT = """
+import io
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+data = io.BytesIO()
+torch.jit.save(torch.jit.script(nn.Sequential(nn.Linear(4, 4), nn.ReLU())), data)
+data.seek(0)
+model = nn.Sequential(nn.Linear(4, 4), torch.jit.load(data))
+inputs = (torch.randn(3, 4),)
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_commands_accept_scripted_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text(SCRIPT)
+    for command in (
+        *("record net.py -o net.rec", "judge net.rec net.rec", "lock net.py", "check --lock parity.lock"),
+        *("run net.py", "export net.py -o net.onnx --no-probe"),
+    ):
+        result = CliRunner().invoke(main, command.split(), catch_exceptions=False)
+        assert result.exit_code == 0, result.output
