@@ -32,6 +32,7 @@ from ..porting.compare import compare_port
 from ..report.report import Report
 from ..results.modes import mode_notes
 from ..results.notes import warnings_as_notes
+from ..sides.given_dtypes import keep_dtypes_if_needed
 from ..sides.imported import is_imported
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.jax_side import JaxSide
@@ -123,6 +124,8 @@ def check(
     def over_all(judge: JudgeInput) -> Report:
         return judge_all_inputs((args, keywords), more_inputs, judge, chosen, stages)
 
+    dtype, given_dtype_notes = keep_dtypes_if_needed(module, args, keywords, chosen.dtype, train=chosen.train)
+    chosen = replace(chosen, dtype=dtype)
     require_sides(sides, round_trip, port_name)
     if port_name is not None and set(sides) == {port_name} and save_onnx is None:
         return over_all(port)
@@ -153,7 +156,7 @@ def check(
     report.notes += mode_notes(module, chosen.train) + notes
     if not (chosen.fail_fast and report.failed):
         conversions.judge_at_other_sizes(report, args, keywords, dynamic_shapes)
-    report.notes += _dtype_notes(module, chosen.dtype)
+    report.notes += given_dtype_notes + _dtype_notes(module, chosen.dtype)
     exported, rewriting_notes = written_program(program, chosen.dtype, chosen.provider)
     report.notes += rewriting_notes
     judged_dtype = WORKING_DTYPES[chosen.dtype].onnxruntime
@@ -230,6 +233,17 @@ def compare(
     chosen = _in_mode_of(reference, _with_probes(from_keywords(Options, compare, options), options), candidate)
     args, keywords = as_arguments(args, kwargs)
     stages = progress or NoProgress()
+    dtype_notes: list[str] = []
+    if isinstance(reference, torch.nn.Module):
+        runtime = isinstance(candidate, onnx.ModelProto) or (
+            isinstance(candidate, (str, PathLike)) and not Path(candidate).is_dir()
+        )
+        dtype, dtype_notes = keep_dtypes_if_needed(
+            reference, args, keywords, chosen.dtype, train=chosen.train, in_onnxruntime=runtime
+        )
+        chosen = replace(chosen, dtype=dtype)
+        if isinstance(candidate, torch.nn.Module) and candidate is not reference:
+            keep_dtypes_if_needed(candidate, args, keywords, chosen.dtype, train=chosen.train, in_onnxruntime=False)
     framework = framework_of(candidate)
     of_modules = isinstance(reference, torch.nn.Module) and isinstance(candidate, torch.nn.Module)
     explained = (weights is not None or cells is not None) and not of_modules
@@ -275,7 +289,7 @@ def compare(
     if file is not None and not (chosen.fail_fast and report.failed):
         file.judge_at_other_sizes(report, args, keywords)
     if framework is None and isinstance(reference, torch.nn.Module):
-        report.notes += mode_notes(reference, chosen.train)
+        report.notes += mode_notes(reference, chosen.train) + dtype_notes
     return report
 
 

@@ -139,7 +139,7 @@ class CellSide:
             state.restore(run.forget or ())
             call, arrays = self._caller(watcher, own if run.arguments is None else self._own_arguments(run.arguments))
             if run.second == "varied":
-                arrays = [other_numbers(array) for array in arrays]
+                arrays = [other_numbers(cast_floating(array, self.working_dtype)) for array in arrays]
             inputs = self._inputs(arrays, run.dtype)
             seeds = watcher.seeds if run.grads else None
             records = watcher.records

@@ -121,7 +121,9 @@ class InterpreterSide:
         if run.second is not None:
             program = _with_updated_buffers(program, inputs, draws)
             if run.second == "varied":
-                inputs = [self._in_dtype(other_numbers(x), run.dtype) for x in self.inputs]
+                inputs = [
+                    self._in_dtype(other_numbers(cast_floating(x, self.working_dtype)), run.dtype) for x in self.inputs
+                ]
         for arguments in run.before:
             earlier = [self._in_dtype(x, run.dtype) for x in self.arrays(arguments)]
             program = _with_updated_buffers(program, earlier, draws)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -264,11 +265,15 @@ def _grouped_mm(
     return torch.stack([mat_a[:, group] @ mat_b[group] for group in groups])
 
 
+KEEPING_DTYPES: WeakSet[torch.nn.Module] = WeakSet()
+"""The modules that keep all of their dtypes, as `given_dtypes` decides."""
+
+
 class WorkingDtypeCaster:
     """Converts the tensors of a module to a working dtype.
 
     The working dtype replaces the dtype of most of the module's parameters. A tensor of another dtype is deliberate,
-    and stays unchanged.
+    and stays unchanged. Of a module in `KEEPING_DTYPES`, nothing is replaced.
     """
 
     def __init__(self, module: torch.nn.Module, dtype: torch.dtype) -> None:
@@ -278,6 +283,8 @@ class WorkingDtypeCaster:
             if is_inexact(parameter):
                 sizes[parameter.dtype.to_real()] += parameter.numel()
         self.replaced = sizes.most_common(1)[0][0] if sizes else None
+        if module in KEEPING_DTYPES:
+            self.replaced = dtype
 
     def applies_to(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor has the dtype that the working dtype replaces."""

@@ -208,7 +208,7 @@ class TorchSide:
                 in_dtype(self.module, dtype, through=self.working_dtype if self.rounds else dtype, train=train)
             )
             own = (self.args, self.kwargs)
-            given = run.arguments or (with_other_numbers(own) if run.second == "varied" else own)
+            given = run.arguments or (self._other_numbers(own) if run.second == "varied" else own)
             args, kwargs, leaves = self._inputs(given, dtype, grads=run.grads)
             before = [own] if run.second is not None else run.before
             before_inputs = [self._inputs(arguments, dtype, grads=False)[:2] for arguments in before]
@@ -341,6 +341,15 @@ class TorchSide:
 
         args, kwargs = pytree.tree_map_only(torch.Tensor, fresh, arguments)
         return args, kwargs, leaves
+
+    def _other_numbers(self, arguments: Arguments) -> Arguments:
+        """Return arguments with other numbers, computed from the rounded ones, which are all that some sides have."""
+
+        def rounded(tensor: torch.Tensor) -> torch.Tensor:
+            return convert(tensor, self.working_dtype) if is_inexact(tensor) else tensor
+
+        args, kwargs = with_other_numbers(pytree.tree_map_only(torch.Tensor, rounded, arguments))
+        return args, kwargs
 
     def _cotangents(
         self, run: Run, result: Any, outputs: list[torch.Tensor], partners: Sequence[int | None]
