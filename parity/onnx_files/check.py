@@ -27,6 +27,7 @@ from ..sides.records import Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import NoProgress, Progress
 from ..support.tensors import as_tensors
+from .rejected import explain_rejected
 from .whole import compare_whole
 
 
@@ -60,16 +61,19 @@ def check_onnx(
     """
     chosen, progress = from_keywords(Options, check_onnx, options), progress or NoProgress()
     require_eval(chosen)
-    progress.stage("read", None)
-    declared = read_declared_inputs(path, shapes, inputs)
-    (draws,) = share_draws(path)
-    report = _check(path, draws.model, declared, inputs, chosen, progress)
-    if inputs is None:
-        judge_without_optionals(
-            report, path, path, declared, shapes or {},
-            lambda left_out: _check(path, draws.model, read_declared_inputs(path, left_out), None, chosen, progress),
-        )  # fmt: skip
-    report.notes += draws.notes
+    with explain_rejected(path):
+        progress.stage("read", None)
+        declared = read_declared_inputs(path, shapes, inputs)
+        (draws,) = share_draws(path)
+        report = _check(path, draws.model, declared, inputs, chosen, progress)
+        if inputs is None:
+            judge_without_optionals(
+                report, path, path, declared, shapes or {},
+                lambda left_out: _check(
+                    path, draws.model, read_declared_inputs(path, left_out), None, chosen, progress
+                ),
+            )  # fmt: skip
+        report.notes += draws.notes
     return report
 
 

@@ -41,6 +41,7 @@ from ..sides.quantized_steps import is_quantized
 from ..sides.records import Array
 from ..support.progress import NoProgress, Progress
 from .declared_sizes import DeclaredSizes, add_failure, other_sizes_to_try, reason_of, shapes_of
+from .rejected import explain_rejected
 from .same_places import pair_places
 from .two_programs import TwoPrograms, reorder_inputs
 from .whole import compare_whole
@@ -89,21 +90,22 @@ def compare_onnx(
     if "probe" not in options and inputs is None:
         chosen = replace(chosen, probe=True)
     require_eval(chosen)
-    shown.stage("read", None)
-    pair = _pair_files(reference, candidate)
-    declared = read_declared_inputs(pair.reference, shapes, inputs)
-    require_as_many(pair.names, pair.others)
-    if inputs is not None or not declared.ranked:
-        report = _compare_pair(pair, declared, inputs, shapes or {}, chosen, shown)
-    else:
-        report = _compare_at_common_sizes(pair, declared, shapes or {}, chosen, shown)
-    if inputs is None and not (chosen.fail_fast and report.failed):
-        judge_without_optionals(
-            report, pair.reference, pair.candidate, declared, shapes or {},
-            lambda other_shapes: _compare_pair(
-                pair, read_declared_inputs(pair.reference, other_shapes), None, other_shapes, chosen, shown
-            ),
-        )  # fmt: skip
+    with explain_rejected(reference, candidate):
+        shown.stage("read", None)
+        pair = _pair_files(reference, candidate)
+        declared = read_declared_inputs(pair.reference, shapes, inputs)
+        require_as_many(pair.names, pair.others)
+        if inputs is not None or not declared.ranked:
+            report = _compare_pair(pair, declared, inputs, shapes or {}, chosen, shown)
+        else:
+            report = _compare_at_common_sizes(pair, declared, shapes or {}, chosen, shown)
+        if inputs is None and not (chosen.fail_fast and report.failed):
+            judge_without_optionals(
+                report, pair.reference, pair.candidate, declared, shapes or {},
+                lambda other_shapes: _compare_pair(
+                    pair, read_declared_inputs(pair.reference, other_shapes), None, other_shapes, chosen, shown
+                ),
+            )  # fmt: skip
     report.notes += pair.notes
     return report
 

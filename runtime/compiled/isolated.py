@@ -140,6 +140,15 @@ class IsolatedSession:
         """Whether ONNX Runtime has refused to load the model."""
         return self._refused is not None
 
+    def load(self) -> None:
+        """Wait until the model is loaded.
+
+        Raises:
+            SessionError: ONNX Runtime refuses the model.
+            SessionEnded: the process ended before it answered.
+        """
+        self._load()
+
     def nodes_elsewhere(self) -> list[tuple[str, str]]:
         """Return the nodes that another provider runs than the one asked for: type of the operator and name."""
         self._load()
