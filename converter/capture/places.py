@@ -84,7 +84,26 @@ def source_of(node: fx.Node) -> Source:
     frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
     frames = [f for f in frames if not f["file"].startswith("<eval_with_key>")]  # written by torch while it traced
     own = [f for f in frames if not _is_installed(f["file"]) and "/torch/" not in f["file"]]
+    settings = _settings_of(node)
     if not frames:
-        return Source("", 0, "", str(node.target))
+        return Source("", 0, "", str(node.target), settings)
     innermost = (own or frames)[-1]
-    return Source(innermost["file"], int(innermost["line"]), innermost["text"].strip(), str(node.target))
+    return Source(innermost["file"], int(innermost["line"]), innermost["text"].strip(), str(node.target), settings)
+
+
+def _settings_of(node: fx.Node) -> tuple[tuple[str, Any], ...]:
+    """The arguments of an operator that aren't tensors, by the names of its schema, with its defaults."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return ()
+    found = []
+    for position, argument in enumerate(node.target._schema.arguments):
+        given = (
+            node.args[position] if position < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
+        )
+        if "Tensor" not in str(argument.type) and not _has_node(given):
+            found.append((str(argument.name), tuple(given) if isinstance(given, (list, tuple)) else given))
+    return tuple(found)
+
+
+def _has_node(given: Any) -> bool:
+    return isinstance(given, fx.Node) or (isinstance(given, (list, tuple)) and any(map(_has_node, given)))

@@ -31,7 +31,7 @@ from .model.order import topological_order
 from .model.schemas import require_complete, require_valid
 from .model.subprograms import MISSING, Draft, Incomplete
 from .model.values import Imported, KnownTensor, Optional, Pieces, Sequence, known_tensor
-from .model.written import describe_attributes
+from .model.written import describe_attributes, settings_of
 from .tables import load_all
 from .tables.context import Context
 from .tables.table import TABLE, Translation
@@ -124,7 +124,9 @@ class Importer:
             call = 0 if self.is_subprogram else self.cells.call_of(node, self.builder.cell)
             described = describe_attributes(node)
             operator = f"{node.op_type} {label}" + (f" ({described})" if described else "")
-            with self.builder.at(call, Source("", 0, "", operator)):
+            domain = "" if node.domain in STANDARD else node.domain
+            settings = settings_of(node, domain, scope.opsets[domain]) if domain in scope.opsets else ()
+            with self.builder.at(call, Source("", 0, "", operator, settings)):
                 results = self.import_node(node, operands, scope, where)
             for name, value in zip(node.output, results, strict=False):
                 if name:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ..results.cause import Cause
 from ..results.cell_graph import CellGraph
 from .budget import FEWER_CAUSES, BudgetSpentError
-from .catalogue.table import ENTRIES
+from .catalogue.hypothesis import Entry
+from .catalogue.table import ENTRIES, NAMED
 from .cell_graphs import cell_graph
 from .cell_program import CellProgram, Network
 from .changes import changes, line_of_reference
@@ -17,6 +18,7 @@ from .descriptions import describe, in_places
 from .differences import Comparison, Difference
 from .evidence import Agreement, Evidence
 from .linear_forms import as_linear
+from .operators import operator_changes
 from .rebuilding import INVALID
 
 MAX_STRUCTURAL = 3
@@ -50,6 +52,9 @@ class Diagnosis:
         for number, cell, evidence in self._failing_calls(path):
             self.failing.setdefault(path, (number, cell))
             found = self._from_difference(cell, evidence, number, class_name)
+            if not found or any(cause.kind == "structure" for cause in found):
+                with suppress(BudgetSpentError):
+                    found = self._from_catalogue(cell, evidence, NAMED) or found
             if not found:
                 with suppress(BudgetSpentError):  # which the budget notes
                     found = self._from_catalogue(cell, evidence)
@@ -121,6 +126,10 @@ class Diagnosis:
             return []
         if comparison is None:
             return []
+        for change in operator_changes(comparison):
+            if (agreement := self._agreement(comparison, cell, evidence, change.differences)) is not None:
+                self.explained[cell.path] = comparison, change.differences
+                return [replace(change.cause, error=agreement.relative, gradients=agreement.gradients)]
         needed = self._smallest(comparison, cell, evidence)
         if needed is None:
             return []
@@ -138,13 +147,13 @@ class Diagnosis:
             for cause in found
         ]
 
-    def _from_catalogue(self, cell: CellProgram, evidence: Evidence) -> list[Cause]:
-        """Return the first change of the catalogue that explains the candidate's values.
+    def _from_catalogue(self, cell: CellProgram, evidence: Evidence, entries: Sequence[Entry] = ENTRIES) -> list[Cause]:
+        """Return the first change of the catalogue, or of some entries of it, that explains the candidate's values.
 
         Raises:
             BudgetSpentError: nothing may be computed any more.
         """
-        for entry in ENTRIES:
+        for entry in entries:
             for hypothesis in entry(cell, evidence):
                 try:
                     program = hypothesis.make()

@@ -44,8 +44,9 @@ def in_words_of_settings(
         if len(explained) > 1:
             return causes
         summary = f"the Cell is a {theirs} in the candidate, a {ours} in the reference: {first.summary}"
-        is_layer = reference["class"] in vars(torch.nn)  # a class of the network's own is what the candidate leaves
-        named = replace(first, summary=summary, fix=f"use {ours}" if is_layer else first.fix)
+        # a class of the network's own, on either side, isn't a slip for the other one
+        are_layers = all(side["class"] in vars(torch.nn) for side in (reference, candidate))
+        named = replace(first, summary=summary, fix=f"use {ours}" if are_layers else first.fix)
     else:
         summary = f"{visible_name(name)} is {theirs} in the candidate, {ours} in the reference"
         fix = f"{visible_name(reference['class'])}(..., {visible_name(name)}={ours})"
@@ -81,7 +82,10 @@ def _with_fix(cause: Cause, reference: Mapping[str, Any]) -> Cause:
     if cause.attribute in reference:
         value = spelling(reference[cause.attribute])
         return replace(cause, fix=f"{visible_name(reference['class'])}(..., {name}={value})")
-    return replace(cause, fix=f"use {name}={spelling(cause.reference_value)}")
+    # an operator of several settings has its fix
+    return (
+        cause if cause.fix.startswith("use ") else replace(cause, fix=f"use {name}={spelling(cause.reference_value)}")
+    )
 
 
 def _same(a: Any, b: Any) -> bool:

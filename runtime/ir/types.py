@@ -112,12 +112,17 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The origin of a node: a line in a file of the user or a library, and the operator in it."""
+    """The origin of a node: a line in a file of the user or a library, and the operator in it.
+
+    `settings` are the operator's attributes as they were given there, by name, with its defaults; files of programs
+    don't keep them.
+    """
 
     file: str
     line: int
     text: str
     operator: str
+    settings: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         return visible_name(f"{self.file}:{self.line}: {self.text}" if self.file else self.operator)

@@ -75,6 +75,40 @@ def with_attributes(program: Program, positions: Collection[int], **changes: Any
     )
 
 
+Lookup = Callable[[Value], SymbolicTensor]
+"""Returns the tensor of a value of the program, of those that are known before a node."""
+
+
+def with_lookup(program: Program, other: Callable[[int, Node, Lookup], Results | None]) -> Program:
+    """Return the program with other results of some nodes, computed from any values that are known before these.
+
+    Args:
+        program: the program.
+        other: returns the results of the node at a position; None to keep the node.
+    """
+    known: dict[Value, SymbolicTensor] = {}
+
+    def rule(builder: Builder, position: int, node: Node, operands: Operands) -> Results:
+        known.update({v: x for v, x in zip(node.inputs, operands, strict=True) if v is not None and x is not None})
+        results = other(position, node, lambda v: known[v] if v in known else SymbolicTensor(builder, v))
+        results = keep(builder, position, node, operands) if results is None else results
+        known.update(zip(node.outputs, results, strict=True))
+        return results
+
+    return rebuild(program, rule)
+
+
+def with_other_value(
+    program: Program, value: Value, source: Value, make: Callable[[SymbolicTensor], SymbolicTensor]
+) -> Program:
+    """Return the program with a value, the only result of its node, computed from another one that is known before."""
+
+    def other(_: int, node: Node, lookup: Lookup) -> Results | None:
+        return (make(lookup(source)),) if value in node.outputs else None
+
+    return with_lookup(program, other)
+
+
 def with_changed_value(program: Program, value: Value, change: Callable[[SymbolicTensor], SymbolicTensor]) -> Program:
     """Return the program with a value changed wherever it is used, or returned."""
     changed: list[SymbolicTensor] = []

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from . import attributes, by_values, gradients, norms, regrouping, state, structure, tables, weights, wiring
+from . import (
+    attributes,
+    by_values,
+    gradients,
+    norms,
+    recurrence,
+    regrouping,
+    resizing,
+    state,
+    structure,
+    tables,
+    weights,
+    wiring,
+)
 from .hypothesis import Entry
 
+NAMED: tuple[Entry, ...] = (resizing.resizes, recurrence.reset_gates)
+"""Changes of many nodes that have a name."""
 ENTRIES: tuple[Entry, ...] = (
     weights.values,
     weights.buffers,

@@ -1,0 +1,143 @@
+"""Operators whose settings differ, in the words of the model: one of them may be many nodes of a program.
+
+An ONNX node or a function of torch, such as Resize, GRU or `torch.std`, is read as several nodes. Where both sides have
+the operator with other settings, all of its nodes are one change, named by these settings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import Node, Source
+from ...runtime.visible import visible_name
+from ..results.cause import Cause
+from .descriptions import in_places, place_of_node, plain, spelling
+from .differences import Comparison, Difference
+
+ABSENT = object()
+"""The value of a setting that an operator doesn't have."""
+INTERPOLATE = "interpolate"
+"""The function of torch that its operators for upsampling belong to."""
+_UPSAMPLING = re.compile(r"_?upsample_(nearest_exact|nearest|linear|bilinear|trilinear|bicubic)\d?d?(_aa)?")
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A call of an operator that a model has.
+
+    Attributes:
+        name: its name, as `interpolate` or `Resize`.
+        settings: its settings by name.
+        source: where it is called.
+        nodes: the nodes that compute it.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    source: Source
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class OperatorChange:
+    """Operators whose settings differ in the same way.
+
+    Attributes:
+        cause: the change in words, without its proof.
+        differences: all differences of the two programs in the nodes of these operators.
+    """
+
+    cause: Cause
+    differences: list[Difference]
+
+
+def operators(program: Program) -> list[Operator]:
+    """Return the operators of a program whose settings are known, in their order."""
+    nodes: dict[int, list[Node]] = {}
+    for node in program.nodes:
+        if node.source is not None and node.source.settings and node.op != "boundary":
+            nodes.setdefault(id(node.source), []).append(node)
+    return [_operator(own) for own in nodes.values()]
+
+
+def _operator(nodes: list[Node]) -> Operator:
+    source = nodes[0].source
+    assert source is not None
+    settings = dict(source.settings)
+    if not source.operator.startswith("aten."):
+        return Operator(source.operator.partition(" ")[0], settings, source, tuple(nodes))
+    name = source.operator.split(".")[1]
+    if upsampling := _UPSAMPLING.fullmatch(name):
+        mode, antialias = upsampling.groups()
+        settings = {k: v for k, v in settings.items() if k in ("align_corners", "scale_factors")}
+        known = {"mode": mode.replace("_", "-"), "antialias": antialias is not None, "align_corners": False}
+        return Operator(INTERPOLATE, known | settings, source, tuple(nodes))
+    if name.startswith("adaptive_avg_pool") and f"{INTERPOLATE}(" in source.text:
+        return Operator(INTERPOLATE, {"mode": "area", "antialias": False, "align_corners": False}, source, tuple(nodes))
+    return Operator(name, settings, source, tuple(nodes))
+
+
+def operator_changes(comparison: Comparison) -> Iterator[OperatorChange]:
+    """Yield the operators with other settings: those that differ alike together.
+
+    An operator is left out where attributes of a single node are all that differs: these say the same.
+    """
+    alike: dict[tuple[Any, ...], list[tuple[Operator, Operator]]] = {}
+    for ours, theirs in _pairs(comparison):
+        names = dict.fromkeys([*ours.settings, *theirs.settings])
+        values = [(name, ours.settings.get(name, ABSENT), theirs.settings.get(name, ABSENT)) for name in names]
+        different = tuple((name, a, b) for name, a, b in values if a is ABSENT or b is ABSENT or a != b)
+        if different:
+            alike.setdefault((ours.name, different), []).append((ours, theirs))
+    for (name, different), pairs in alike.items():
+        found = _differences_of(pairs, comparison)
+        is_one_node = all(d.kind == "attribute" for d in found) and len({d.pair for d in found}) == len(pairs)
+        if found and (name == INTERPOLATE or not is_one_node):
+            yield OperatorChange(in_places(_cause(name, different, pairs[0][1]), len(pairs)), found)
+
+
+def _pairs(comparison: Comparison) -> Iterator[tuple[Operator, Operator]]:
+    """Yield the operators of one name of both sides, in their order, where both have as many."""
+    by_name: tuple[dict[str, list[Operator]], dict[str, list[Operator]]] = ({}, {})
+    for side, cell in enumerate((comparison.reference, comparison.candidate)):
+        for operator in operators(cell.program):
+            by_name[side].setdefault(operator.name, []).append(operator)
+    for name, ours in by_name[0].items():
+        theirs = by_name[1].get(name, [])
+        if len(ours) == len(theirs):
+            yield from zip(ours, theirs, strict=True)
+
+
+def _differences_of(pairs: list[tuple[Operator, Operator]], comparison: Comparison) -> list[Difference]:
+    """Return the differences in the nodes of some operators, and in none but these."""
+    own = {id(node) for pair in pairs for operator in pair for node in operator.nodes}
+
+    def nodes_of(d: Difference) -> list[Node]:
+        i, j = d.pair
+        if i is None or j is None:
+            return [*d.nodes, *d.other_nodes]
+        return [comparison.reference.program.nodes[i], comparison.candidate.program.nodes[j]]
+
+    return [d for d in comparison.differences if (nodes := nodes_of(d)) and all(id(node) in own for node in nodes)]
+
+
+def _cause(name: str, different: tuple[tuple[str, Any, Any], ...], candidate: Operator) -> Cause:
+    """Return the cause in the words of the settings."""
+    parts = [
+        f"{visible_name(n)} is {_spelled(b)} in the candidate, {_spelled(a)} in the reference" for n, a, b in different
+    ]
+    fixes = [f"{visible_name(n)}={_spelled(a)}" for n, a, _ in different if a is not ABSENT]
+    setting, ours, theirs = different[0]
+    return Cause(
+        "attribute", f"in {visible_name(name)}, {'; '.join(parts)}", f"use {', '.join(fixes)}" if fixes else "",
+        op=name, attribute=setting, reference_value=None if ours is ABSENT else plain(ours),
+        candidate_value=None if theirs is ABSENT else plain(theirs), source=place_of_node(candidate.nodes[0]),
+    )  # fmt: skip
+
+
+def _spelled(value: Any) -> str:
+    return "not given" if value is ABSENT else spelling(value)
