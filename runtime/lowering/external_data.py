@@ -3,7 +3,8 @@
 A data file is never changed: a new model gets a new one with an unused name. The data file is moved into place first,
 then the model that refers to it, and only then is the old data file removed. An interruption leaves either the old
 model or the new one, each with its own tensors. A concurrent reader sees one of the two, or a missing data file, which
-is an error, but never the wrong tensors.
+is an error, but never the wrong tensors. If a kill leaves a new data file without its model, the next write beside it
+removes the data file.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 import onnx
 
 from ..storage.files import atomic_path, is_device, sync_folder
+from ..storage.temporary import note_early_move
 from ..visible import encodable_name
 
 
@@ -104,6 +106,7 @@ def _place(data: Path, target: Path) -> Path:
     """Move the data file to its place beside the model, under a new name."""
     with data.open("rb") as written:
         os.fsync(written.fileno())
+    note_early_move(data)
     place = target.with_name(f"{target.name}.data")
     try:
         os.link(data, place)

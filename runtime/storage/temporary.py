@@ -18,6 +18,7 @@ from tempfile import mkdtemp
 
 PREFIX = ".cellbridge-"
 OWNER = "owner"
+PLACED = "placed"
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -37,6 +38,19 @@ def folder_beside(parent: Path) -> Iterator[Path]:
         except BaseException:  # a signal: the rest is removed all the same
             shutil.rmtree(folder, ignore_errors=True)
             raise
+
+
+def note_early_move(file: Path) -> None:
+    """Note that a file moves out of a new folder of `folder_beside` before the file there that refers to it.
+
+    If the process is killed while the other file is still there, the moved file is removed with the folder. It is
+    known again by its number, time and size, whatever its new name is, which begins with the other file's name.
+    """
+    (file.parent.parent / PLACED).write_text(_identity(os.lstat(file)))
+
+
+def _identity(status: os.stat_result) -> str:
+    return f"{status.st_dev} {status.st_ino} {status.st_mtime_ns} {status.st_size}"
 
 
 @contextlib.contextmanager
@@ -67,9 +81,22 @@ def _remove_abandoned(parent: Path) -> None:
         try:
             ours = os.fstat(lock).st_uid == os.geteuid()
             if ours and stat.S_IMODE(os.fstat(lock).st_mode) == 0o700 and _read_small_file(folder / OWNER) == boot:
+                _remove_placed(folder, parent)
                 shutil.rmtree(folder, ignore_errors=True)
         finally:
             os.close(lock)
+
+
+def _remove_placed(folder: Path, parent: Path) -> None:
+    """Remove the file that has moved from an abandoned folder early, if the file that needs it is still there."""
+    moved = _read_small_file(folder / PLACED)
+    if not moved:
+        return
+    with contextlib.suppress(OSError):
+        waiting = tuple(f"{file.name}." for file in (folder / "new").iterdir())
+        for beside in parent.iterdir():
+            if beside.name.startswith(waiting) and _identity(os.lstat(beside)) == moved:
+                beside.unlink()
 
 
 def _try_lock(folder: Path) -> int | None:
