@@ -187,9 +187,9 @@ class Recording:
     @cached_property
     def processes(self) -> list[Recording]:
         """The recordings of all processes, in order, beside this one."""
-        around = self.index.path.resolve().parent
-        found = [around / f"rank-{number}" for number in range(self.index.ranks)]
-        return [self if folder == self.index.path.resolve() else open_recording(folder) for folder in found]
+        own = self.index.path.resolve()
+        folders = (own.parent / f"rank-{number}" for number in range(self.index.ranks))  # as many as a file claims
+        return [self if folder == own else open_recording(folder) for folder in folders]
 
 
 def open_recording(path: str | PathLike[str]) -> Recording:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import torch
 from torch import nn
 
 from cellbridge import parity
+from cellbridge.parity.recordings.recording import open_recording
 from cellbridge.runtime.errors import UsageError
 
 SCRIPT = """
@@ -88,3 +90,19 @@ def test_a_wrong_placement_is_refused(folder: Path, tmp_path: Path) -> None:
     index.write_text(json.dumps(data))
     with pytest.raises(UsageError, match=r"needed one placement on a mesh of one axis, S\(AXIS\) or R"):
         parity.judge(folder / "alone", tmp_path / "rank-0")
+
+
+def test_memory_does_not_grow_with_the_number_of_processes_that_a_file_claims(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "rank-0").mkdir()
+    for file in (folder / "fsdp" / "rank-0").iterdir():
+        (tmp_path / "rank-0" / file.name).write_bytes(file.read_bytes())
+    index = tmp_path / "rank-0" / "recording.json"
+    data = json.loads(index.read_text())
+    index.write_text(json.dumps(data | {"ranks": 100_000}))
+    recording = open_recording(tmp_path / "rank-0")
+    tracemalloc.start()
+    with pytest.raises(UsageError, match="rank-1"):
+        _ = recording.processes
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5e6
