@@ -3,11 +3,14 @@
 `argmax`, and a maximum along an axis, take the first (torch.argmax; ONNX ArgMax-13), and `amax` shares its gradient
 among equal elements. That says something only of values that are equal on both sides: those of the inputs, moved,
 compared or negated, not sums and products, which rounding makes unequal. `topk` and an unstable sort may take any.
-In the same way, it is defined to which side a number midway between whole ones is rounded, if it is one of the inputs.
+In the same way, it is defined to which side a number midway between whole ones is rounded, if it is one of the inputs,
+or one times a number (`round(x * 10) / 10`): then there are inputs whose product is such a number without rounding.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +53,30 @@ ROUNDING = {
     "trunc": (-1.0, 0.0, 1.0),
 }  # fmt: skip
 """Ops that round to whole numbers, with numbers at which they jump."""
+SCALING = {"mul": False, "div": True}
+"""Ops that scale a tensor by a number, with whether they divide by it."""
+MOST_HALVINGS = 12
+"""The largest power of two that inputs are multiples of the inverse of, for products without rounding."""
+FEW = 4
+"""Number of jumps that are tried for each scale, of either sign."""
+
+
+def _scaled(op: str, factor: float) -> float:
+    """Return the scale of a product or a quotient; 0 if it is none."""
+    if not math.isfinite(factor) or factor == 0:
+        return 0.0
+    return 1.0 / factor if SCALING[op] else factor
+
+
+def jumps_behind(scale: float, numbers: Iterable[float]) -> Iterator[float]:
+    """Yield inputs whose product with `scale` has, without rounding, the fraction of one of these numbers."""
+    fractions = {number % 1.0 for number in numbers}
+    for halvings in range(MOST_HALVINGS):
+        unit = 2.0**-halvings
+        fitting = [n * unit for n in range(1, 2 * FEW) if (n * unit * scale) % 1.0 in fractions]
+        if fitting:
+            yield from (sign * x for x in fitting[:FEW] for sign in (-1.0, 1.0))
+            return
 
 
 @dataclass
@@ -59,20 +86,22 @@ class Order:
     Attributes:
         takes: whether it takes one of them.
         defined: whether it is defined which.
-        jumps: numbers at which it rounds inputs to one whole number or the next.
+        jumps: numbers at which it rounds inputs, or their products with a number, to one whole number or the next.
     """
 
     takes: bool = False
     defined: bool = True
     jumps: set[float] = field(default_factory=set)
 
-    def see(self, op: str, *, exact: bool, stable: bool = False) -> None:
-        """Take account of an operation on operands that are, or aren't, exact."""
+    def see(self, op: str, *, exact: bool, stable: bool = False, scale: float | None = None) -> None:
+        """Take account of an operation on operands that are, or aren't, exact, or that are inputs times `scale`."""
         if op in TAKING or op in OPEN:
             self.takes = True
             self.defined &= exact and (op in TAKING or stable)
         if exact:
             self.jumps.update(ROUNDING.get(op, ()))
+        elif scale and op in ROUNDING:
+            self.jumps.update(jumps_behind(scale, ROUNDING[op]))
 
 
 def order_in(side: Side) -> Order:
@@ -91,10 +120,18 @@ def order_in(side: Side) -> Order:
 
 
 def _of_program(program: Program) -> Order:
-    order, inexact = Order(), set[Value]()
+    order, inexact, scales, data = Order(), set[Value](), dict[Value, float](), program.constant_data
     for node in program.nodes:
         exact = inexact.isdisjoint(node.inputs)
-        order.see(node.op, exact=exact, stable=node.op in KEEPING)
+        operand = node.inputs[0] if node.inputs else None
+        scale = None if operand is None else scales.get(operand)
+        order.see(node.op, exact=exact, stable=node.op in KEEPING, scale=scale)
+        if node.op in SCALING:
+            factor = node.inputs[1]
+            if exact and factor is not None and factor in data and data[factor].size == 1:
+                scales[node.outputs[0]] = _scaled(node.op, float(data[factor].reshape(-1)[0]))
+        elif scale is not None and node.op in EXACT:
+            scales[node.outputs[0]] = scale
         if not exact or (node.op not in EXACT and any(is_floating(value.dtype) for value in node.outputs)):
             inexact.update(node.outputs)
     return order
@@ -120,17 +157,30 @@ class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.order = Order()
         self._inexact = _Seen()
+        self._scales: dict[int, float] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = pytree.tree_leaves((args, kwargs or {}))
         operands = [leaf for leaf in given if isinstance(leaf, torch.Tensor)]
         exact = not any(tensor in self._inexact for tensor in operands)
         op = func.overloadpacket.__name__
-        self.order.see(op, exact=exact, stable=any(leaf is True for leaf in given))
+        scale = self._scales.get(id(operands[0])) if len(operands) == 1 else None
+        self.order.see(op, exact=exact, stable=any(leaf is True for leaf in given), scale=scale)
         result = func(*args, **(kwargs or {}))
         results = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         rounds = op.removesuffix("_") not in EXACT and any(tensor.is_floating_point() for tensor in results)
         if not exact or (rounds and operands):
             for tensor in results:
                 self._inexact.add(tensor)
+        if op in SCALING and exact and len(args) > 1 and (factor := _number(args[1])) is not None:
+            self._scales[id(result)] = _scaled(op, factor)
+        elif scale is not None and op in EXACT and len(results) == 1:
+            self._scales[id(results[0])] = scale
         return result
+
+
+def _number(value: Any) -> float | None:
+    """A Python number, or a tensor of one without dimensions; None for anything else."""
+    if isinstance(value, torch.Tensor):
+        return float(value) if value.ndim == 0 and not value.is_complex() else None
+    return float(value) if isinstance(value, (int, float)) else None

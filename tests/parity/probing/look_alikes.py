@@ -132,6 +132,20 @@ VALUES: dict[str, LookAlike] = {
     "half away from zero": LookAlike(
         torch.round, lambda x: (x + 0.5).floor(), lambda x: -torch.round(-x), (X,), "halves|at which operations switch"
     ),
+    "halves behind a scale": LookAlike(
+        lambda x: torch.round(x * 10) / 10,
+        lambda x: (x * 10 + 0.5).floor() / 10,
+        lambda x: -torch.round(x * -10) / 10,
+        (X,),
+        "at which operations switch",
+    ),
+    "halves behind a quantizer's scale": LookAlike(
+        lambda x: (x / 0.0625).round().clamp(-128, 127),
+        lambda x: (x / 0.0625 + 0.5).floor().clamp(-128, 127),
+        lambda x: (x * 16).round().clamp(-128, 127),
+        (X,),
+        "at which operations switch",
+    ),
     "trunc for floor": LookAlike(torch.floor, torch.trunc, lambda x: -torch.ceil(-x), (POSITIVE,), "negated|sign"),
     "fmod for remainder": LookAlike(
         lambda x: torch.remainder(x, 3.0),
