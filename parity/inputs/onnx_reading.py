@@ -15,7 +15,7 @@ from ...converter.onnx_in.inputs import Shapes, rename_input_shapes
 from ...converter.onnx_in.model.protos import NonNumericTensor
 from ...runtime.errors import ConversionError, ShapeError, UnsupportedOperators, UsageError
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import Value, is_floating
+from ...runtime.ir.types import FLOAT32, Value, is_floating
 from ...runtime.tree import TENSOR, Structure, positional_arguments
 from ..dtypes import HALVES
 from ..options import Options
@@ -145,6 +145,13 @@ def adapt_options(
     that computes in float64 is judged in float64.
     """
     own = dtype_of(program, declared)
+    inputs = declared if program is None else program.inputs
+    if own == "float64" and any(value.dtype == FLOAT32 for value in inputs):  # a part of it computes in float64
+        return options, "float32", []
+    computed = () if program is None else (value for node in program.nodes for value in node.outputs)
+    if own == "float64" and any(value.dtype == FLOAT32 for value in computed):
+        note = "the file computes in float64 and float32: ONNX Runtime was judged by the rounding of float32"
+        return replace(options, dtype=own), "float32", [note]
     if own == "float64" and options.dtype in ("float32", "float64"):
         return replace(options, dtype=own), own, []
     if own not in HALVES:

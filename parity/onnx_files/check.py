@@ -11,7 +11,7 @@ from ...converter.onnx_in.inputs import Shapes
 from ...converter.torch_out.export import to_torch
 from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import BFLOAT16
+from ...runtime.ir.types import BFLOAT16, is_floating
 from ..comparison.judging import judge_sides
 from ..inputs.affordable import require_affordable
 from ..inputs.onnx_draws import share_draws
@@ -23,12 +23,16 @@ from ..report.report import Report
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.names import INTERPRETER, ONNXRUNTIME
 from ..sides.onnxruntime_side import OnnxModelSide
+from ..sides.precision import KEEPING_DTYPES
 from ..sides.records import Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import NoProgress, Progress
 from ..support.tensors import as_tensors
 from .rejected import explain_rejected
 from .whole import compare_whole
+
+_ONLY_STORED = ("uint16", "uint32", "uint64")
+"""Dtypes whose tensors torch stores and casts, and hardly computes with."""
 
 
 @one_at_a_time
@@ -101,6 +105,9 @@ def _check(
     try:
         _require_dtypes_of_torch(file.program)
         module = to_torch(file.program)
+        given = {value.dtype.name for value in file.program.inputs if is_floating(value.dtype)}
+        if given == {chosen.dtype}:  # the file's own casts fit its own dtypes alone
+            KEEPING_DTYPES.add(module)
         reference = TorchSide("torch", module, as_tensors(args), {}, working_dtype=chosen.dtype, seed=chosen.seed)
         sides = [interpreter, runtime]
     except ConversionError as error:
@@ -111,7 +118,7 @@ def _check(
 
 
 def _require_dtypes_of_torch(program: Program) -> None:
-    """Raise `ConversionError` for a dtype that torch doesn't compute with: float8, float4, 4-bit integers, ..."""
+    """Raise `ConversionError` for a dtype that torch doesn't compute with: float8, 4-bit integers, uint16, ..."""
     values = (
         *program.inputs,
         *program.constant_data,
@@ -121,3 +128,7 @@ def _require_dtypes_of_torch(program: Program) -> None:
     for value in values:
         if value.dtype.isbuiltin != 1 and value.dtype != BFLOAT16:
             raise ConversionError(f"it doesn't compute with {value.dtype.name}")
+    for node in program.nodes:
+        for value in (*node.inputs, *node.outputs):
+            if value is not None and value.dtype.name in _ONLY_STORED and node.op not in ("boundary", "cast"):
+                raise ConversionError(f"it has few operators for {value.dtype.name}")

@@ -16,7 +16,7 @@ from ..inputs.affordable import LOOPS
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import Arguments, Run, Side
 from ..sides.torch_side import TorchSide
-from .values import Inputs
+from .values import Inputs, in_numpy
 
 MORE = 17
 """How much larger the integers are in a second run."""
@@ -30,7 +30,7 @@ def takes_any_integers(side: Side, inputs: Inputs) -> bool:
     if not isinstance(side, TorchSide):
         return True  # what runs only where the reference does, and on its program's values
     try:
-        larger = inputs.changed(inputs.indices, lambda x: x + MORE)
+        larger = inputs.changed(inputs.indices, in_numpy(lambda x: x + MORE))
         return _steps(side, None) == _steps(side, larger)
     except CellbridgeError:  # it doesn't take these
         return False

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+import numpy as np
 import torch
 
 from .probe import Probe
-from .values import Inputs, all_first
+from .values import Inputs, all_first, in_numpy
 
 Tensor = torch.Tensor
 
@@ -33,7 +35,7 @@ def index_probes(inputs: Inputs, vocabularies: Sequence[int], special: Sequence[
             yield Probe(f"{name} with {index}", inputs.changed([place], functools.partial(_ends, value=index)))
         yield Probe(f"{name} all zero", inputs.changed([place], torch.zeros_like), ties=True)
         yield Probe(f"{name} all equal", inputs.changed([place], all_first), ties=True)
-        yield Probe(f"{name} halved", inputs.changed([place], lambda x: x // 2), ties=True)
+        yield Probe(f"{name} halved", inputs.changed([place], in_numpy(lambda x: x // 2)), ties=True)
 
 
 def integer_probes(inputs: Inputs, *, rounds: bool) -> Iterator[Probe]:
@@ -63,6 +65,10 @@ def integer_probes(inputs: Inputs, *, rounds: bool) -> Iterator[Probe]:
 
 def _ends(x: Tensor, value: int) -> Tensor:
     """Return indices of which the first and the last is this one."""
-    flat = x.reshape(-1).clone()
-    flat[:1], flat[-1:] = value, value
-    return flat.reshape(x.shape)
+
+    def change(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        flat = array.reshape(-1).copy()
+        flat[:1], flat[-1:] = value, value
+        return flat.reshape(array.shape)
+
+    return in_numpy(change)(x)  # torch takes no number above 2^63 - 1

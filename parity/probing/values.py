@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -181,6 +182,11 @@ def _one_element(x: Tensor, value: float) -> Tensor:
     flat = x.reshape(-1).clone()
     flat[len(flat) // 2 : len(flat) // 2 + 1] = value
     return flat.reshape(x.shape)
+
+
+def in_numpy(change: Callable[[Any], Any]) -> Callable[[Tensor], Tensor]:
+    """Return a change of NumPy arrays as one of integer tensors: torch hardly computes with uint16 to uint64."""
+    return lambda x: torch.from_numpy(np.asarray(change(x.cpu().numpy()))).to(x.device)
 
 
 def all_first(x: Tensor) -> Tensor:
