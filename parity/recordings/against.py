@@ -234,7 +234,7 @@ class _Comparison:
     def _empty_report(self) -> Report:
         notes = [*mode_notes(self.reference.module, self.options.train), *self.notes, *self.side.notes]
         if changed := list(changed_versions(self.side.recording.index.versions, library_versions())):
-            notes.append(f"versions, there → here: {', '.join(changed)}")
+            notes.append(f"versions, in the recording → now: {', '.join(changed)}")
         if len(self.side.recording.steps) > 1:
             notes.append("the first training step alone was compared: parity judge compares all of two recordings")
         if self.options.grads and not self.side.capabilities.gradients:

@@ -239,11 +239,12 @@ def _problems(truth: TrainingRecord, run: TrainingRecord) -> Iterator[str]:
         there, here = truth.trained.get(name), run.trained.get(name)
         if here != there:
             words = {True: "trained", False: "frozen", None: "missing"}
-            yield f"{name}: {words[here]} here, {words[there]} in torch"
+            yield f"{name}: {words[here]} in the candidate, {words[there]} in the reference"
     for step, out in enumerate(truth.overflowed):  # torch has no gradients of a step that was skipped
         if not out:
             for quantity in sorted(run.steps[step].keys() ^ truth.steps[step].keys()):
-                yield f"{quantity.kind} {quantity.name}: only {'here' if quantity in run.steps[step] else 'in torch'}"
+                side = "candidate" if quantity in run.steps[step] else "reference"
+                yield f"{quantity.kind} {quantity.name}: only in the {side}"
             break
 
 

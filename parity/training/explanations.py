@@ -58,7 +58,7 @@ def _primary(failures: Sequence[Quantity]) -> list[Quantity]:
 def _cause_in_computed(truth: TrainingRecord, run: TrainingRecord, step: int, quantity: Quantity) -> str:
     if quantity == OVERFLOW:
         done = "skipped" if run.steps[step - 1][quantity] else "made"
-        return f"the update was {done} here, and not in torch"
+        return f"the update was {done} in the candidate, and not in the reference"
     factor = _factor(run.steps[step - 1][quantity], truth.steps[step - 1][quantity])
     if factor is None or abs(factor - 1) < MAX_UNEXPLAINED or (quantity.kind == LOSS.kind and not _is_simple(factor)):
         return ""
@@ -79,12 +79,12 @@ def _cause_in_state(truth: TrainingRecord, run: TrainingRecord, step: int, quant
     if size(there) == 0.0:
         if decay is not None:
             return (
-                f"frozen in torch; here it shrinks, by {_number(-decay)} of itself: weight decay in an optimizer "
-                "that was built before it was frozen"
+                f"frozen in the reference; in the candidate it shrinks, by {_number(-decay)} of itself: weight decay "
+                "in an optimizer that was built before it was frozen"
             )
-        return "moves here, and not in torch: frozen there?"
+        return "moves in the candidate, and not in the reference: frozen in the reference?"
     if size(here) == 0.0:
-        return "moves in torch, and not here: frozen, or not given to the optimizer?"
+        return "moves in the reference, and not in the candidate: frozen, or not given to the optimizer?"
     if factor is not None:
         moves = f"moves {_number(factor)} times as far as in torch"
         if 1 < factor < 1 + 1e-4:
@@ -101,9 +101,9 @@ def _cause_in_state(truth: TrainingRecord, run: TrainingRecord, step: int, quant
 def _cause_in_buffer(here: float, there: float, factor: float | None) -> str:
     """Return the cause for a buffer that changes by these magnitudes."""
     if there == 0.0:
-        return "moves here, and not in torch: the network is in eval mode there?"
+        return "moves in the candidate, and not in the reference: the network is in eval mode in the reference?"
     if here == 0.0:
-        return "moves in torch, and not here: the network is in eval mode here?"
+        return "moves in the reference, and not in the candidate: the network is in eval mode in the candidate?"
     return "" if factor is None else f"moves {_number(factor)} times as far as in torch: the momentum of a statistic"
 
 

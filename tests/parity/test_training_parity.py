@@ -154,12 +154,12 @@ def test_rounding_that_is_larger_than_that_of_torch_is_found() -> None:
         (
             {"after": lambda net: net.last.weight.set_data(net.last.weight + 1)},
             1,
-            "last.weight: moves here, and not in",
+            "last.weight: moves in the candidate,",
         ),
         (
             {"after": lambda net: net.last.weight.set_data(net.last.weight * 0.5)},
             1,
-            "last.weight: frozen in torch; here it",
+            "last.weight: frozen in the reference; in the",
         ),
         ({"after": lambda net: net.first.weight.set_data(net.first.weight.sin())}, 1, "parameter first.weight, after"),
     ],
@@ -275,8 +275,12 @@ def test_a_factor_is_told_where_it_explains_the_difference_and_not_where_the_dif
 
 @pytest.mark.parametrize(
     ("here", "told"),
-    [(0 * PERTURBATION, "eval mode here"), (9 * PERTURBATION, "the momentum of a statistic"), (PERTURBATION**2, "")],
+    [
+        (0 * PERTURBATION, "eval mode in the candidate"),
+        (9 * PERTURBATION, "the momentum of a statistic"),
+        (PERTURBATION**2, ""),
+    ],
 )
 def test_a_buffer_is_given_to_no_optimizer(here: np.ndarray, told: str) -> None:
     assert told in " ".join(seen(PERTURBATION, here, "buffer"))
-    assert "eval mode there" in seen(0 * PERTURBATION, PERTURBATION, "buffer")[0]
+    assert "eval mode in the reference" in seen(0 * PERTURBATION, PERTURBATION, "buffer")[0]

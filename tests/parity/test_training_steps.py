@@ -498,8 +498,8 @@ def test_a_frozen_parameter_that_moves_is_told(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(training_steps.TrainingConfig, "step_arguments", lambda self: {**right(self), "frozen": ()})
     report = check(frozen=["first.*"], optimizer="sgd")
     assert_told(report, "parameter", 1, "first.weight")
-    assert "first.weight: trained here, frozen in torch" in report.problems
-    assert "gradient first.weight: only here" in report.problems
+    assert "first.weight: trained in the candidate, frozen in the reference" in report.problems
+    assert "gradient first.weight: only in the candidate" in report.problems
 
 
 def test_a_training_that_overflows_in_torch_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -569,7 +569,7 @@ def test_a_trained_parameter_that_is_frozen_is_told(monkeypatch: pytest.MonkeyPa
     )
     report = check(optimizer="sgd")
     assert_told(report, "parameter", 1, "last.weight", "last.bias")
-    assert "last.weight: frozen here, trained in torch" in report.problems
+    assert "last.weight: frozen in the candidate, trained in the reference" in report.problems
 
 
 def loss_that_overflows(outputs: torch.Tensor) -> torch.Tensor:
@@ -581,7 +581,9 @@ def test_an_overflow_that_is_not_seen_is_told(monkeypatch: pytest.MonkeyPatch) -
     report = check(loss=loss_that_overflows, loss_scale=SCALE)
     assert not report.ok
     assert {(c.kind, c.call) for c in report.first_of("compiled")} == {("overflow", 1)}, str(report)
-    assert "the overflow decision: the update was made here, and not in torch" in report.explanations
+    assert (
+        "the overflow decision: the update was made in the candidate, and not in the reference" in report.explanations
+    )
 
 
 def test_an_overflow_that_is_not_skipped_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
