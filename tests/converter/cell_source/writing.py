@@ -39,8 +39,11 @@ def network_of(program: Program) -> Cell:
 def assert_port(
     module: nn.Module, *args: Any, train: bool = False, dynamic_shapes: Any = None, **options: Any
 ) -> tuple[Cell, Report]:
-    """Parity of the module and of the network written from its program, gradients included."""
+    """Parity of the module and of the network written from its program, gradients included.
+
+    Without probes: a program, and so what is written from it, has one mode and the sizes that it was captured with.
+    """
     kwargs = options.pop("kwargs", {})
     program = from_torch(module, args, kwargs, train=train, dynamic_shapes=dynamic_shapes)
     network = network_of(program)
-    return network, assert_parity(module, network, args, kwargs, grads=True, train=train, **options)
+    return network, assert_parity(module, network, args, kwargs, grads=True, train=train, probe=False, **options)
