@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 
 from ...runtime.compiled.isolated import IsolatedSession, SessionEnded
 from ...runtime.compiled.session import SessionError
@@ -28,7 +29,7 @@ def explain_rejected(*paths: str) -> Iterator[None]:
         rejections = [
             f"ONNX Runtime itself rejects {path}: {reason}"
             for path in dict.fromkeys(paths)
-            if (reason := _reason(path))
+            if Path(path).is_file() and (reason := _reason(path))  # a device has no end
         ]
         if rejections:
             error.args = ("\n".join([*rejections, f"  besides: {error}"]),)

@@ -258,4 +258,4 @@ def test_a_file_may_not_choose_another_of_equal_elements(tmp_path: Path, operato
     node.attribute.append(onnx.helper.make_attribute("select_last_index", 1))
     node.op_type = operator
     onnx.save(model, file)
-    assert not parity.compare(Module(), str(file), (TIES,), grads=False, diagnose_seconds=0).ok
+    assert not parity.compare(Module(), str(file), (TIES,), grads=False, diagnose_seconds=0, probe=True).ok
