@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 import re
 from typing import Any
 
@@ -72,7 +71,7 @@ class Part(torch.nn.Module):
     def _parameter(self, names: dict[Any, str], x: torch.Tensor) -> torch.Tensor:
         """The parameter of this part for one that the script keeps in a container; another tensor itself."""
         name = names.get(_place(x))
-        return x if name is None else operator.attrgetter(name)(self)
+        return x if name is None else self.get_parameter(name)
 
 
 class ScriptPart(Part):
