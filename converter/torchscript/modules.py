@@ -71,7 +71,12 @@ class Part(torch.nn.Module):
     def _parameter(self, names: dict[Any, str], x: torch.Tensor) -> torch.Tensor:
         """The parameter of this part for one that the script keeps in a container; another tensor itself."""
         name = names.get(_place(x))
-        return x if name is None else self.get_parameter(name)
+        if name is None:
+            return x
+        part, _, own_name = name.rpartition(".")
+        parameter = self.get_submodule(part)._parameters[own_name]  # in a run in float64 it is a tensor
+        assert parameter is not None
+        return parameter
 
 
 class ScriptPart(Part):
