@@ -41,12 +41,17 @@ def runtime_shaped(operator: str, options: Options, *operands: Tensor | None) ->
     pairs = list(zip(operands, structural, strict=True))
     values = tuple(contents(x) if fixed else None for x, fixed in pairs)
     tensors = [x for x, fixed in pairs if x is not None and not fixed]
-    attributes = tuple((key, numpy_dtype(x) if isinstance(x, torch.dtype) else x) for key, x in options)
-    types = tuple(None if x is None or fixed else Type(numpy_dtype(x.dtype), tuple(x.shape)) for x, fixed in pairs)
-    devices = [x.device for x in operands if x is not None]
     # a run in which numbers are wider than their dtype says makes constants of that width
     width = torch.zeros(()).element_size()
+    wide = width == torch.float64.itemsize
+    attributes = tuple((key, _numpy_dtype(x, wide=wide) if isinstance(x, torch.dtype) else x) for key, x in options)
+    types = tuple(None if x is None or fixed else Type(numpy_dtype(x.dtype), tuple(x.shape)) for x, fixed in pairs)
+    devices = [x.device for x in operands if x is not None]
     return _convert(operator, attributes, types, values, devices[0], width)(*tensors)
+
+
+def _numpy_dtype(dtype: torch.dtype, *, wide: bool) -> np.dtype[Any]:
+    return np.dtype(np.float64) if wide and dtype == torch.float32 else numpy_dtype(dtype)
 
 
 @functools.lru_cache(maxsize=256)

@@ -44,6 +44,10 @@ MAX_INPUT_ELEMENTS = 2**24  # elements of a generated input
 PASS_THROUGH = frozenset({"boundary", "cast", "reshape", "expand", "transpose", "concat", "slice"})
 
 
+WINDOWS = frozenset({"BlackmanWindow", "HammingWindow", "HannWindow"})
+"""Operators with a length as their operand."""
+LENGTH = 6
+"""Length of a window whose length is an input; of length 1, all windows are one number that says nothing of them."""
 RANKS = (2, 1, 3, 4, 0)  # ranks tried for inputs that declare none
 
 
@@ -275,6 +279,8 @@ def generate(
             arrays.append(np.asarray(rng.standard_normal(shape)).astype(value.dtype))
         elif value.dtype == POWERS:
             arrays.append(np.exp2(rng.standard_normal(shape)).astype(value.dtype))
+        elif program is not None and is_length(program, value):
+            arrays.append(np.full(shape, LENGTH, value.dtype))
         else:
             lengths = () if program is None else tables(program, value)
             arrays.append(_indices(rng, min(lengths, default=2), shape).astype(value.dtype, copy=False))
@@ -287,6 +293,18 @@ def _indices(rng: np.random.Generator, count: int, shape: tuple[int, ...]) -> Ar
     if count > 1 and indices.size > 1 and (indices == indices.flat[0]).all():
         indices.flat[-1] = (indices.flat[-1] + 1) % count
     return indices
+
+
+def is_length(program: Program, value: Value) -> bool:
+    """Whether an input is the length of a window."""
+    derived = {value}
+    for node in program.nodes:
+        operands = derived.intersection(v for v in node.inputs if v is not None)
+        if operands and node.op == "runtime_shaped" and node.attributes["operator"] in WINDOWS:
+            return True
+        if operands and node.op in PASS_THROUGH:
+            derived.update(node.outputs)
+    return False
 
 
 def tables(program: Program, indices: Value) -> Iterator[int]:

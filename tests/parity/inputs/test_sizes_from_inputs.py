@@ -24,6 +24,8 @@ GRAPHS = {
         { c = ConstantOfShape (p)  r = RandomNormalLike (c)  m = ReduceMax <keepdims = 0> (x)  y = Add (r, m) }""",
     "a range": """(float[1] x, int64 p) => (float[a] y) { z = Constant <value = int64 {0}> ()
         o = Constant <value = int64 {1}> ()  r = Range (z, p, o)  f = Cast <to = 1> (r)  y = Add (f, x) }""",
+    "a window": "(float[1] x, int64 p) => (float[a] y) { w = BlackmanWindow (p)  y = Mul (w, x) }",
+    "a symmetric window": "(float[1] x, int64 p) => (float[a] y) { w = HannWindow <periodic = 0> (p)  y = Mul (w, x) }",
     "slices": "(float[3, 4] x, int64[1] p, int64[1] q) => (float[a, b] y) { y = Slice (x, p, q) }",
     "pieces": """(float[n, 4] x) => (float[a, 4] y)
         { s = SplitToSequence <axis = 0> (x)  t = SequenceInsert (s, x)  y = ConcatFromSequence <axis = 0> (t) }""",
