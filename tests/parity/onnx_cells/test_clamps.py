@@ -56,7 +56,7 @@ def test_a_wrong_bound_is_found_in_its_cell(kind: str, cell: str, has_names: boo
         del node.metadata_props[:]
     onnx.save(model, tmp_path / "wrong.onnx")
     assert parity.compare(network, str(tmp_path / "wrong.onnx"), (x,), probe=False).ok
-    report = parity.compare(network, str(tmp_path / "wrong.onnx"), (x,))
+    report = parity.compare(network, str(tmp_path / "wrong.onnx"), (x,), probe=True)
     assert report.failing == [cell]
     (cause,) = report.cells[cell].causes
     assert (cause.attribute, cause.reference_value, cause.candidate_value) == ("maximum", BOUND, OTHER)
