@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import resource
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +22,18 @@ settings.load_profile("at any speed")
 
 ROOT = Path(__file__).parents[1]
 SECONDS = pytest.StashKey[Counter[str]]()
+
+
+@pytest.fixture
+def forgotten_user_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Undo the effects of loading a model file: the next test's file may have the same name."""
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    written_here = str(tmp_path_factory.getbasetemp())
+    for name in set(sys.modules) - modules:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(written_here):
+            del sys.modules[name]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -22,15 +21,8 @@ def _one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _user_files_are_forgotten(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Undo the effects of loading a model file: the next test's file may have the same name."""
-    path, modules = list(sys.path), set(sys.modules)
-    yield
-    sys.path[:] = path
-    written_here = str(tmp_path_factory.getbasetemp())
-    for name in set(sys.modules) - modules:
-        if (getattr(sys.modules[name], "__file__", None) or "").startswith(written_here):
-            del sys.modules[name]
+def _user_files_are_forgotten(forgotten_user_files: None) -> None:
+    """Load each test's model files anew."""
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,8 @@ import pytest
 from tests.strangers import databases, locks, projects
 from tests.strangers.attack import Attack, carry_out
 
+pytestmark = pytest.mark.usefixtures("forgotten_user_files")
+
 ATTACKS = {"projects": projects.ATTACKS, "databases": databases.ATTACKS, "locks": locks.ATTACKS}
 ROWS = [pytest.param(attack, id=f"{kind}: {attack.name}") for kind, attacks in ATTACKS.items() for attack in attacks]
 

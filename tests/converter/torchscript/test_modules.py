@@ -19,6 +19,8 @@ from cellbridge.parity import assert_parity, check, compare
 from cellbridge.parity.cli import main
 from cellbridge.runtime.errors import ConversionError, UsageError
 
+pytestmark = pytest.mark.usefixtures("forgotten_user_files")
+
 
 class Loop(nn.Module):
     """A loop over a size, a branch on its number, a setting, and batch statistics."""
