@@ -51,3 +51,9 @@ def cast_floating(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarr
     from ..runtime.ir.types import is_floating  # imports NumPy, which the command line does without
 
     return array.astype(dtype) if is_floating(array.dtype) else array
+
+
+def in_single(array: np.ndarray[Any, Any], working_dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Return numbers in double precision in single precision, unless double is the working dtype."""
+    single = {"float64": "float32", "complex128": "complex64"}.get(array.dtype.name)
+    return array if single is None or working_dtype.name == "float64" else array.astype(single)

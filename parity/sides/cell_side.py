@@ -18,7 +18,7 @@ from ...converter.capture.other_numbers import other_numbers
 from ...runtime.errors import ConversionError
 from ...runtime.ir.types import FLOAT64, as_dtype
 from ...runtime.programs.call import as_array
-from ..dtypes import cast_floating
+from ..dtypes import cast_floating, in_single
 from ..pairing.cells import Pairing
 from ..results.notes import warnings_as_notes
 from ..weights.mapping import Weights
@@ -139,7 +139,7 @@ class CellSide:
             state.restore(run.forget or ())
             call, arrays = self._caller(watcher, own if run.arguments is None else self._own_arguments(run.arguments))
             if run.second == "varied":
-                arrays = [other_numbers(cast_floating(array, self.working_dtype)) for array in arrays]
+                arrays = [other_numbers(in_single(array, self.working_dtype)) for array in arrays]
             inputs = self._inputs(arrays, run.dtype)
             seeds = watcher.seeds if run.grads else None
             records = watcher.records

@@ -19,7 +19,7 @@ from ...runtime.ops.random import RANDOM_OPS
 from ...runtime.programs.call import as_array
 from ...runtime.programs.gradient_program import GradientProgram, differentiate
 from ...runtime.programs.interpreter import bind, execute
-from ..dtypes import cast_floating
+from ..dtypes import cast_floating, in_single
 from .boundary_keys import BoundaryKeys, match_root
 from .parameter_users import parameter_users_of
 from .records import (
@@ -122,7 +122,7 @@ class InterpreterSide:
             program = _with_updated_buffers(program, inputs, draws)
             if run.second == "varied":
                 inputs = [
-                    self._in_dtype(other_numbers(cast_floating(x, self.working_dtype)), run.dtype) for x in self.inputs
+                    self._in_dtype(other_numbers(in_single(x, self.working_dtype)), run.dtype) for x in self.inputs
                 ]
         for arguments in run.before:
             earlier = [self._in_dtype(x, run.dtype) for x in self.arrays(arguments)]

@@ -343,10 +343,11 @@ class TorchSide:
         return args, kwargs, leaves
 
     def _other_numbers(self, arguments: Arguments) -> Arguments:
-        """Return arguments with other numbers, computed from the rounded ones, which are all that some sides have."""
+        """Return arguments with other numbers; those of float64 are rounded to float32 first, as on other sides."""
 
         def rounded(tensor: torch.Tensor) -> torch.Tensor:
-            return convert(tensor, self.working_dtype) if is_inexact(tensor) else tensor
+            is_double = tensor.dtype in (torch.float64, torch.complex128)
+            return convert(tensor, torch.float32) if is_double and self.working_dtype != torch.float64 else tensor
 
         args, kwargs = with_other_numbers(pytree.tree_map_only(torch.Tensor, rounded, arguments))
         return args, kwargs
