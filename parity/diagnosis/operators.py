@@ -132,8 +132,9 @@ def _cause(name: str, different: tuple[tuple[str, Any, Any], ...], candidate: Op
     ]
     fixes = [f"{visible_name(n)}={_spelled(a)}" for n, a, _ in different if a is not ABSENT]
     setting, ours, theirs = different[0]
+    operator = visible_name(name.removeprefix("native_"))
     return Cause(
-        "attribute", f"in {visible_name(name)}, {'; '.join(parts)}", f"use {', '.join(fixes)}" if fixes else "",
+        "attribute", f"in {operator}, {'; '.join(parts)}", f"use {', '.join(fixes)}" if fixes else "",
         op=name, attribute=setting, reference_value=None if ours is ABSENT else plain(ours),
         candidate_value=None if theirs is ABSENT else plain(theirs), source=place_of_node(candidate.nodes[0]),
     )  # fmt: skip

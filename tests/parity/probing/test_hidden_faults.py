@@ -253,7 +253,7 @@ def test_the_cause_is_looked_for_on_the_probe() -> None:
     ("name", "summary"),
     [
         ("rounded down", "ceil_mode is False in the candidate, True in the reference"),
-        ("rate of dropout", "p is 0.1 in the candidate, 0.5 in the reference"),
+        ("rate of dropout", "in dropout, p is 0.1 in the candidate, 0.5 in the reference"),
     ],
 )
 def test_the_cause_is_looked_for_at_other_sizes_and_in_another_mode(name: str, summary: str) -> None:
