@@ -42,12 +42,11 @@ def runtime_shaped(operator: str, options: Options, *operands: Tensor | None) ->
     values = tuple(contents(x) if fixed else None for x, fixed in pairs)
     tensors = [x for x, fixed in pairs if x is not None and not fixed]
     # a run in which numbers are wider than their dtype says makes constants of that width
-    width = torch.zeros(()).element_size()
-    wide = width == torch.float64.itemsize
+    wide = torch.zeros(()).element_size() == torch.float64.itemsize
     attributes = tuple((key, _numpy_dtype(x, wide=wide) if isinstance(x, torch.dtype) else x) for key, x in options)
     types = tuple(None if x is None or fixed else Type(numpy_dtype(x.dtype), tuple(x.shape)) for x, fixed in pairs)
     devices = [x.device for x in operands if x is not None]
-    return _convert(operator, attributes, types, values, devices[0], width)(*tensors)
+    return _convert(operator, attributes, types, values, devices[0], wide)(*tensors)
 
 
 def _numpy_dtype(dtype: torch.dtype, *, wide: bool) -> np.dtype[Any]:
@@ -57,9 +56,9 @@ def _numpy_dtype(dtype: torch.dtype, *, wide: bool) -> np.dtype[Any]:
 @functools.lru_cache(maxsize=256)
 def _convert(
     operator: str, options: Options, types: Sequence[Type | None], contents: Sequence[Any], device: torch.device,
-    width: int,
+    wide: bool,
 ) -> nn.Module:  # fmt: skip
-    """The function as a module, for operands of these types or contents; for each width it has other constants."""
+    """The function as a module, for operands of these types or contents; if `wide`, its constants have float64."""
 
     def apply(*tensors: Any) -> Sequence[Any]:
         remaining = iter(tensors)

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...converter.capture.other_numbers import other_numbers
 from ...runtime.errors import CellbridgeError
@@ -22,6 +21,7 @@ from ..results.notes import warnings_as_notes
 from ..sides.choices import Choice, IndexChoice, VectorChoice
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import INPUT, OUTPUT, Array, Key, Records, Run, Side
+from ..sides.torch_modes import OperatorNames
 from ..sides.torch_side import TorchSide
 from .networks import HasProgram
 
@@ -51,7 +51,7 @@ class ChoiceFinder:
 
     def __init__(self, reference: Side) -> None:
         self._reference = reference
-        self.watched = _Operators()
+        self.watched = OperatorNames()
 
     def of(self, run: Run, truth: Records) -> dict[Key, Choice]:
         """Return the choices that the reference has made in a run.
@@ -259,15 +259,3 @@ def _index_choice(
         rows = np.arange(len(elements)).reshape(outer)
         rows = np.broadcast_to(np.expand_dims(rows, axis), shape) if len(shape) == x.ndim else rows
     return IndexChoice(before, target.astype(np.int64), rows.reshape(-1)[places], elements)
-
-
-class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A mode that collects the names of torch's operators."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.names: set[str] = set()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.add(func.overloadpacket.__name__)
-        return func(*args, **(kwargs or {}))

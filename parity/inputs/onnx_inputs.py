@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from ...runtime.compiled.session import SessionError
 from ...runtime.errors import UsageError
 from ...runtime.ir.dims import SymbolicDim, evaluate, symbols_in
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import BOOL, FLOAT64, Value, is_floating
+from ...runtime.ir.types import BOOL, FLOAT64, Node, Value, is_floating
 from ...runtime.memory import check_memory
 from ..sides.records import Array
 from .arrays import array_shapes, read_arrays
@@ -42,8 +42,6 @@ POWERS = np.dtype(ml_dtypes.float8_e8m0fnu)  # a dtype of powers of two, in whic
 OTHER_TEXT = "a text"
 MAX_INPUT_ELEMENTS = 2**24  # elements of a generated input
 PASS_THROUGH = frozenset({"boundary", "cast", "reshape", "expand", "transpose", "concat", "slice"})
-
-
 WINDOWS = frozenset({"BlackmanWindow", "HammingWindow", "HannWindow"})
 """Operators with a length as their operand."""
 LENGTH = 6
@@ -297,23 +295,25 @@ def _indices(rng: np.random.Generator, count: int, shape: tuple[int, ...]) -> Ar
 
 def is_length(program: Program, value: Value) -> bool:
     """Whether an input is the length of a window."""
-    derived = {value}
-    for node in program.nodes:
-        operands = derived.intersection(v for v in node.inputs if v is not None)
-        if operands and node.op == "runtime_shaped" and node.attributes["operator"] in WINDOWS:
-            return True
-        if operands and node.op in PASS_THROUGH:
-            derived.update(node.outputs)
-    return False
+    return any(
+        node.op == "runtime_shaped" and node.attributes["operator"] in WINDOWS for node, _ in _readers(program, value)
+    )
 
 
 def tables(program: Program, indices: Value) -> Iterator[int]:
     """Yield the lengths of the tables that `indices` look up."""
-    derived = {indices}
-    for node in program.nodes:
+    for node, derived in _readers(program, indices):
         if node.op == "take" and node.inputs[1] in derived and node.inputs[0] is not None:
             size = node.inputs[0].shape[node.attributes["axis"]]
             if isinstance(size, int):
                 yield size
-        elif node.op in PASS_THROUGH and derived.intersection(v for v in node.inputs if v is not None):
-            derived.update(node.outputs)
+
+
+def _readers(program: Program, value: Value) -> Iterator[tuple[Node, Collection[Value]]]:
+    """Yield the nodes that read an input, or what ops of `PASS_THROUGH` make of it, with all such values so far."""
+    derived = {value}
+    for node in program.nodes:
+        if derived.intersection(v for v in node.inputs if v is not None):
+            yield node, derived
+            if node.op in PASS_THROUGH:
+                derived.update(node.outputs)

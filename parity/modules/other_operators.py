@@ -10,10 +10,10 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...converter.structure.program_names import named_modules
+from ..probing.operations import watch
 from ..probing.switches import SWITCHING
 from ..results.cell_report import CellReport
 from ..results.comparison import PASS
-from ..sides.records import Run
 from ..sides.torch_side import TorchSide
 
 MOST_CELLS = 4
@@ -67,9 +67,8 @@ def _listed(names: Set[str]) -> str:
 def _operators_of(side: TorchSide, paths: Set[str]) -> Operators:
     """Return the operators that each Cell calls in a run on the given inputs, those of inner ones apart."""
     watching = _Operators()
-    with _following(side.module, paths, watching.stack), watching:
-        side.run(Run("float64", grads=False, inner=False))
-    return watching.found
+    with _following(side.module, paths, watching.stack):
+        return watch(side, watching).found
 
 
 @contextmanager

@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ...runtime.errors import CellbridgeError
 from ...runtime.ir.program import Program
-from ..comparison.networks import HasProgram
-from ..results.notes import warnings_as_notes
-from ..sides.records import Run, Side
+from ..sides.records import Side
 from ..sides.torch_side import TorchSide
+from .operations import program_of, watch
 
 THRESHOLD = 20.0
 COMPARING = frozenset({"greater", "greater_equal", "less", "less_equal"})
@@ -26,17 +24,9 @@ COMPARING = frozenset({"greater", "greater_equal", "less", "less_equal"})
 def approximation(side: Side) -> float:
     """Return the largest relative error of the approximations that a side makes; 0 if it makes none that is known."""
     if isinstance(side, TorchSide):
-        watching = _Watching()
-        with watching:
-            side.run(Run("float64", grads=False, inner=False))
-        return watching.error
-    if not isinstance(side, HasProgram):
-        return 0.0
-    try:
-        with warnings_as_notes():
-            return _of_program(side.in_interpreter().program)
-    except CellbridgeError:  # its operations can't be read
-        return 0.0
+        return watch(side, _Watching()).error
+    program = program_of(side)
+    return 0.0 if program is None else _of_program(program)
 
 
 def _of_program(program: Program) -> float:

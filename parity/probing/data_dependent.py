@@ -14,8 +14,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ...runtime.errors import CellbridgeError
 from ..inputs.affordable import LOOPS
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import Arguments, Run, Side
+from ..sides.records import Arguments, Side
 from ..sides.torch_side import TorchSide
+from .operations import watch
 from .values import Inputs, in_numpy
 
 MORE = 17
@@ -37,10 +38,7 @@ def takes_any_integers(side: Side, inputs: Inputs) -> bool:
 
 
 def _steps(side: TorchSide, arguments: Arguments | None) -> list[tuple[str, tuple[torch.Size, ...]]]:
-    watching = _Shapes()
-    with watching:
-        side.run(Run("float64", grads=False, inner=False, arguments=arguments))
-    return watching.steps
+    return watch(side, _Shapes(), arguments).steps
 
 
 class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]

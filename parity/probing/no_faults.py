@@ -15,13 +15,11 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ...runtime.errors import CellbridgeError
 from ...runtime.ir.program import Program
-from ..comparison.networks import HasProgram
 from ..results.comparison import Comparison
-from ..results.notes import warnings_as_notes
-from ..sides.records import Run, Side
+from ..sides.records import Side
 from ..sides.torch_side import TorchSide
+from .operations import program_of, watch
 from .probe import Probe, with_tensors
 
 MOST = 80.0
@@ -66,17 +64,9 @@ def _limited(x: torch.Tensor) -> torch.Tensor:
 def handles_not_finite(side: Side) -> bool:
     """Whether a side has operations that are about NaN or infinity; False if its operations can't be read."""
     if isinstance(side, TorchSide):
-        watching = _Watching()
-        with watching:
-            side.run(Run("float64", grads=False, inner=False))
-        return watching.handles
-    if not isinstance(side, HasProgram):
-        return False
-    try:
-        with warnings_as_notes():
-            return _handles(side.in_interpreter().program)
-    except CellbridgeError:  # its operations can't be read
-        return False
+        return watch(side, _Watching()).handles
+    program = program_of(side)
+    return program is not None and _handles(program)
 
 
 def _handles(program: Program) -> bool:

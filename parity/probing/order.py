@@ -10,20 +10,22 @@ or one times a number (`round(x * 10) / 10`): then there are inputs whose produc
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value, is_floating
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import Run, Side
+from ..sides.records import Side
 from ..sides.torch_side import TorchSide
+from .operations import watch
 
 EXACT = frozenset({
     # ops of programs
@@ -107,10 +109,7 @@ class Order:
 def order_in(side: Side) -> Order:
     """Return what a side does with equal elements; nothing is defined where its operations can't be seen."""
     if isinstance(side, TorchSide):
-        watching = _Watching()
-        with watching:
-            side.run(Run("float64", grads=False, inner=False))
-        return watching.order
+        return watch(side, _Watching()).order
     if isinstance(side, InterpreterSide):
         try:
             return _of_program(side.in_interpreter().program)
@@ -157,14 +156,14 @@ class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.order = Order()
         self._inexact = _Seen()
-        self._scales: dict[int, float] = {}
+        self._scales: MutableMapping[torch.Tensor, float] = WeakTensorKeyDictionary()  # identities are used again
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = pytree.tree_leaves((args, kwargs or {}))
         operands = [leaf for leaf in given if isinstance(leaf, torch.Tensor)]
         exact = not any(tensor in self._inexact for tensor in operands)
         op = func.overloadpacket.__name__
-        scale = self._scales.get(id(operands[0])) if len(operands) == 1 else None
+        scale = self._scales.get(operands[0]) if len(operands) == 1 else None
         self.order.see(op, exact=exact, stable=any(leaf is True for leaf in given), scale=scale)
         result = func(*args, **(kwargs or {}))
         results = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
@@ -173,9 +172,9 @@ class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
             for tensor in results:
                 self._inexact.add(tensor)
         if op in SCALING and exact and len(args) > 1 and (factor := _number(args[1])) is not None:
-            self._scales[id(result)] = _scaled(op, factor)
+            self._scales[result] = _scaled(op, factor)
         elif scale is not None and op in EXACT and len(results) == 1:
-            self._scales[id(results[0])] = scale
+            self._scales[results[0]] = scale
         return result
 
 

@@ -278,7 +278,7 @@ class Prober:
 
     def _failures(self, side: Side, probe: Probe, run: Run, truth: Records, feeding: str) -> CellComparisons:
         """Return what fails in a run of a side, by the reference's own errors on the same inputs."""
-        can, approximate = side.capabilities, self._approximation(side)
+        can = side.capabilities
         check, dtype = can.checks[-1] if probe.working else can.checks[0]
         noise_run = replace(run, dtype=self.working_dtype if check == "meaning" else dtype)
         noise = Noise(self.reference, truth, noise_run, unmeasured=check == "meaning" or probe.working)
@@ -306,7 +306,7 @@ class Prober:
             if check == "meaning":
                 if 0 < c.error < NEGLIGIBLE and probe.cotangents is None:
                     return False
-                return c.error >= c.bar * max(1.0, approximate / MEANING_RELATIVE)
+                return c.error >= c.bar * max(1.0, self._approximation(side) / MEANING_RELATIVE)
             if not probe.working:
                 return c.error >= IMPRECISE * c.bar
             largest = size(truth.values.get(Key(path, c.call, OUTPUT, c.tensor)))

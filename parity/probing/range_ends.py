@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import is_floating
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import OUTPUT, Run, Side
+from ..sides.torch_modes import OperatorNames
 from ..sides.torch_side import TorchSide
 from ..verdicts.deviations import error, size
 from ..verdicts.judge import MEANING_RELATIVE
+from .operations import watch
 from .probe import Change, Probe
 from .values import Inputs
 
@@ -58,24 +58,9 @@ def takes_any_size(side: Side, inputs: Inputs) -> bool:
 
 def _sums_squares(side: Side) -> bool:
     if isinstance(side, TorchSide):
-        watching = _Operators()
-        with watching:
-            side.run(Run("float64", grads=False, inner=False))
-        return not SUMMING_SQUARES.isdisjoint(watching.names)
+        return not SUMMING_SQUARES.isdisjoint(watch(side, OperatorNames()).names)
     program = side.in_interpreter().program if isinstance(side, InterpreterSide) else None
     return program is not None and any(node.op in SUMMING_SQUARES for node in program.nodes)
-
-
-class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A mode that collects the names of torch's operators."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.names: set[str] = set()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.add(func.overloadpacket.__name__)
-        return func(*args, **(kwargs or {}))
 
 
 def is_proportional(side: Side, inputs: Inputs) -> bool:

@@ -14,8 +14,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import Run, Side
+from ..sides.records import Side
 from ..sides.torch_side import TorchSide
+from .operations import watch
 
 OF_AN_OPERATION = 2.0e5
 """The work of calling an operation, whatever its size."""
@@ -63,10 +64,7 @@ class Budget:
 def work_of_run(side: Side) -> float:
     """Return the work of a run forward on the given inputs: multiplications, elements written, and calls."""
     if isinstance(side, TorchSide):
-        counting = _Counting()
-        with counting:
-            side.run(Run("float64", grads=False, inner=False))
-        return counting.work
+        return watch(side, _Counting()).work
     return _of_program(side.in_interpreter().program) if isinstance(side, InterpreterSide) else 0.0
 
 

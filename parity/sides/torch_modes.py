@@ -150,3 +150,19 @@ class JitteredOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return tensor
         noisy = add_jitter(tensor, self.generator, tensor.dtype, self.units)
         return torch.where((tensor == tensor.round()) | ~tensor.isfinite(), tensor, noisy)
+
+
+class OperatorNames(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A mode that collects the names of torch's operators.
+
+    Attributes:
+        names: the names without overloads; those of operators in place end in `_`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
