@@ -35,6 +35,7 @@ from ..results.notes import warnings_as_notes
 from ..sides.given_dtypes import keep_dtypes_if_needed
 from ..sides.imported import is_imported
 from ..sides.interpreter_side import InterpreterSide
+from ..sides.jax_hints import candidate_hint, reference_hint
 from ..sides.jax_side import JaxSide
 from ..sides.known_frameworks import framework_of, name_of_port
 from ..sides.onnxruntime_side import OnnxModelSide
@@ -108,7 +109,10 @@ def check(
     open_containers((args, keywords))
     framework = framework_of(cell)
     port_name = name_of_port(cell)
-
+    if cell is not None and port_name is None:
+        raise UsageError(
+            f"`cell` must be a Cell, or a network in JAX as a side, given {type(cell).__name__}{candidate_hint(cell)}"
+        )
     if isinstance(cell, JaxSide) and (cells is not None or weights is not None):
         raise UsageError("`cells` and `weights` are for Cells; of a network in JAX, compare() takes names=")
 
@@ -206,7 +210,7 @@ def compare(
         candidate: a torch module, a program, an ONNX model or its path, or the folder of a recording: Cells are paired
             by path, and each side keeps its parameters. Cells that two torch modules call differently are judged in the
             Cell around them. Or a Cell, the port of a torch module: Cells are paired as `parity.pairing` describes, and
-            the module's weights are carried over for the comparison.
+            the module's weights are carried over for the comparison. Or a network in JAX, as `jax_side` makes it.
         args: positional inputs for both: a tuple, a single tensor, or a dict of keyword inputs.
         kwargs: keyword inputs.
         cells: for a port or a torch module, pairs that aren't found automatically: paths in the reference by paths in
@@ -262,7 +266,8 @@ def compare(
 
         return compare_with_recording(reference, candidate, args, keywords, names=names, progress=progress, **options)
     if names is not None:
-        raise UsageError(f"names= is for the folder of a recording, given {type(candidate).__name__}")
+        given = f"{type(candidate).__name__}{candidate_hint(candidate)}"
+        raise UsageError(f"names= is for the folder of a recording, or a network in JAX, given {given}")
     of_file = isinstance(candidate, (str, PathLike, onnx.ModelProto)) or (
         isinstance(candidate, Program) and is_imported(candidate)
     )
@@ -315,7 +320,7 @@ def _require_comparable(reference: Any, is_port: bool, explained: bool, candidat
     if explained and not is_port:
         raise UsageError(
             f"`weights` and `cells` are for a Cell or a torch module as the candidate, given "
-            f"{type(candidate).__name__}: other Cells are paired by path"
+            f"{type(candidate).__name__}: other Cells are paired by path{candidate_hint(candidate)}"
         )
     if isinstance(reference, (str, PathLike, onnx.ModelProto)):
         raise UsageError(
@@ -335,8 +340,12 @@ def _side(
         dtype = WORKING_DTYPES[options.dtype].onnxruntime
         names = _input_names(reference, args, kwargs)
         return OnnxModelSide(name, network, args, kwargs, dtype=dtype, provider=options.provider, names=names)
-    kinds = "a torch module or a program" + ("" if name == "reference" else ", a Cell, or an ONNX model or file")
-    raise UsageError(f"the {name} must be {kinds}, given {type(network).__name__}")
+    if name == "reference":
+        kinds, hint = "a torch module or a program", reference_hint(network)
+    else:
+        kinds = "a torch module or a program, a Cell, a network in JAX as a side, or an ONNX model or file"
+        hint = candidate_hint(network)
+    raise UsageError(f"the {name} must be {kinds}, given {type(network).__name__}{hint}")
 
 
 def _input_names(reference: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:

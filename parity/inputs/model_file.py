@@ -233,20 +233,23 @@ class _UserFile:
         from torch import nn
 
         from ...converter.capture.wrappers import as_module
+        from ..sides.jax_hints import model_file_hint
 
         if not hasattr(self.source, name):
             raise UsageError(self._no_model(name))
         value = as_module(getattr(self.source, name))
         if isinstance(value, nn.Module):
             return value
-        if not callable(value):
+        hint = "" if inspect.isfunction(value) else model_file_hint(value)  # a function is to return the network
+        if hint or not callable(value):
             raise UsageError(
-                f"{self.label}: `{name}` must be an nn.Module or a function returning one, it is {_a(value)}"
+                f"{self.label}: `{name}` must be an nn.Module or a function returning one, it is {_a(value)}{hint}"
             )
         result = as_module(self.call(name, value))
         if not isinstance(result, nn.Module):
             raise UsageError(
                 f"{self.label}: {name}() must return an nn.Module, it returned {_a(result)}{_missing_return(result)}"
+                f"{model_file_hint(result)}"
             )
         return result
 
@@ -294,19 +297,23 @@ class _UserFile:
         value = self.optional("cell")
         if value is None:
             return None
+        from ..sides.jax_hints import model_file_hint
+
         port = _port(value)
         if port is not None:
             return port
-        if not callable(value):
+        hint = "" if inspect.isfunction(value) else model_file_hint(value)  # a function is to return the port
+        if hint or not callable(value):
             raise UsageError(
-                f"{self.label}: `cell` must be a Cell, a network in JAX or a function returning one, it is {_a(value)}"
+                f"{self.label}: `cell` must be a Cell, a network in JAX or a function returning one, it is "
+                f"{_a(value)}{hint}"
             )
         result = self.call("cell", value)
         port = _port(result)
         if port is None:
             raise UsageError(
                 f"{self.label}: cell() must return a Cell or a network in JAX, it returned "
-                f"{_a(result)}{_missing_return(result)}"
+                f"{_a(result)}{_missing_return(result)}{model_file_hint(result)}"
             )
         return port
 
