@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..diagnosis.array_relations import relation
+from ..diagnosis.array_relations import common_rows, relation
 from ..pairing.structures import match_results
 from ..results.cell_report import is_inside
 from ..results.comparison import FAIL, NOT_COMPARED, PASS, Comparison
@@ -181,7 +181,9 @@ class Comparer:
                     yield from self._compare_parameter_gradient(check, name, share, holder, sides, candidate.broken)
                 path = _common_ancestor(holders)
                 records = (self.truth, candidate, self.noise.first)
-                triple = tuple(_without_shares(t, r, name) for t, r in zip(triple, records, strict=True))  # type: ignore[assignment]
+                # what the code around the holders has as a parameter on one side, it uses as theirs on the other
+                around = path if path not in holders else None
+                triple = tuple(_without_shares(t, r, name, around) for t, r in zip(triple, records, strict=True))  # type: ignore[assignment]
             yield from self._compare_parameter_gradient(
                 check, name, ("parameter", name), path, triple, candidate.broken
             )
@@ -262,7 +264,9 @@ def _parameter_difference(side: str, reference: ParameterInfo | None, other: Par
     if reference is None or other is None:
         return f"only the {'reference' if other is None else side} side has this parameter"
     if reference.data.shape != other.data.shape:
-        return f"shape {list(other.data.shape)}, needed {list(reference.data.shape)}"
+        common = common_rows(reference.data, other.data)
+        shapes = f"shape {list(other.data.shape)}, needed {list(reference.data.shape)}"
+        return f"{shapes}; it {common} in weights=" if common else shapes
     if reference.trainable != other.trainable:
         frozen, trained = (side, "reference") if reference.trainable else ("reference", side)
         return f"frozen on the {frozen} side, trained on the {trained} side"
@@ -282,11 +286,11 @@ def _is_inside_any(path: str, ancestors: Collection[str]) -> bool:
     return any(is_inside(path, ancestor) for ancestor in ancestors)
 
 
-def _without_shares(total: Array | None, records: Records, name: str) -> Array | None:
-    """The gradient of a shared parameter that remains after subtracting the shares of the Cells that hold it."""
+def _without_shares(total: Array | None, records: Records, name: str, around: str | None) -> Array | None:
+    """The gradient of a shared parameter that remains after subtracting the shares of all Cells but `around`."""
     if total is None:
         return None
-    return total - sum(share for (shared, _), share in records.shares.items() if shared == name)
+    return total - sum(share for (shared, path), share in records.shares.items() if shared == name and path != around)
 
 
 def _common_ancestor(paths: list[str]) -> str:

@@ -58,6 +58,39 @@ def relation(reference: Array, candidate: Array, others: Mapping[str, Array] | N
     return ""
 
 
+def common_rows(reference: Array, candidate: Array) -> str:
+    """Return which rows two arrays of different lengths along one axis have in common, as a predicate.
+
+    Empty unless all entries of the shorter one along that axis stand together in the longer one.
+    """
+    if reference.ndim != candidate.ndim:
+        return ""
+    axes = [axis for axis in range(reference.ndim) if reference.shape[axis] != candidate.shape[axis]]
+    if len(axes) != 1:
+        return ""
+    (axis,) = axes
+    ours, theirs = (np.moveaxis(x, axis, 0) for x in (reference, candidate))
+    short, long = sorted((ours, theirs), key=len)
+    starts = (n for n in range(len(long) - len(short) + 1) if len(short) and np.array_equal(long[n], short[0]))
+    start = next((n for n in starts if np.array_equal(long[n : n + len(short)], short)), None)
+    if start is None:
+        return ""
+    what = "rows" if axis == 0 else f"entries along axis {axis}"
+    end, more = start + len(short) - 1, len(long) - len(short)
+    index = ", ".join([*[":"] * axis, f"{start or ''}:{start + len(short)}"])
+    if short is theirs:
+        return (
+            f"has {what} {start} to {end} of the reference's {len(ours)}, and {more} are missing: if that is meant, "
+            f"give the function `lambda table: table[{index}]`"
+        )
+    zeros = " (zeros)" if not np.delete(long, np.s_[start : start + len(short)], 0).any() else ""
+    pad = ", ".join(["(0, 0)"] * axis + [f"({start}, {more - start})"] + ["(0, 0)"] * (reference.ndim - axis - 1))
+    return (
+        f"has the reference's {len(ours)} {what} as {start} to {end}, and {more} more{zeros}: if that is meant, "
+        f"give the function `lambda table: numpy.pad(table, [{pad}])`"
+    )
+
+
 def _same(a: Array, b: Array) -> bool:
     return a.shape == b.shape and bool(np.array_equal(a, b))
 

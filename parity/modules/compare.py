@@ -13,7 +13,7 @@ from ..comparison.judging import judge_sides
 from ..options import Options
 from ..report.report import Report
 from ..results.cell_report import is_inside
-from ..results.structure import StructureDifference
+from ..results.structure import OTHER_PARTS, StructureDifference
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from .alignment import Apart, align
@@ -78,13 +78,14 @@ def _compare(
 
     def sides(apart: Collection[str], shared: Collection[str] = ()) -> tuple[TorchSide, TorchSide]:
         other = side("candidate", candidate, apart, lone.names, shared, catches=True)
-        other.rearrangements = rearrangements
-        return side("reference", reference, apart, lone.names, shared), other
+        one = side("reference", reference, apart, lone.names, shared)
+        one.ties, other.rearrangements, other.reference = rearrangements.ties, rearrangements, one
+        return one, other
 
     progress.stage("align", None)
     alignment = align(sides)
     apart = alignment.apart
-    shared = alignment.used_elsewhere | {name for one in sides(apart) for name in one.shared_names}
+    shared = rearrangements.shared(alignment.used_elsewhere | {n for one in sides(apart) for n in one.shared_names})
     one, other = sides(apart, shared)
     report = judge_sides(one, [other], options, progress, [one, other])
     if report.ok:
@@ -92,6 +93,10 @@ def _compare(
     inner = {path: why for path, why in apart.items() if not prefixes.is_wrapper(path)}
     report.structure += [*prefixes.differences(), *_differences(inner, report)]
     report.structure += mode_differences(reference, candidate, options.train, report.cells)
+    report.structure += [
+        StructureDifference(OTHER_PARTS, name, owner(name, report.cells), text)
+        for name, text in rearrangements.differences()
+    ]
     report.notes += class_notes(reference, candidate, report.cells)
     if report.ok:
         report.notes += operator_notes(one, other, report.cells)

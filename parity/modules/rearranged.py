@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,10 +11,12 @@ import torch
 
 from ...runtime.errors import UsageError
 from ...runtime.programs.call import as_array
+from ..diagnosis.array_relations import common_rows
 from ..pairing.cells import Pair
 from ..sides.records import Array, ParameterInfo, Records, Run
 from ..sides.torch_side import TorchSide
-from ..weights.arrangements import Arrangement, FixedValue
+from ..weights.arrangements import Arrangement, Axes, FixedValue
+from ..weights.coverage import Coverage, Place, Ties
 from ..weights.overrides import Overrides
 from .prefixes import Prefixes
 
@@ -24,10 +26,16 @@ class Rearrangements:
     """How parameters and buffers of the candidate are made of those of the reference.
 
     Attributes:
-        arrangements: by the candidate's name, with the reference's prefix.
+        arrangements: by the candidate's name, with the reference's prefix; of a tied one, by its first name.
+        others: further ones of tied parameters: names of the reference that have the values of this one, too.
+        coverage: which elements of the reference's the candidate has.
+        ties: parameters of the reference that the candidate has one for.
     """
 
     arrangements: Mapping[str, Arrangement] = field(default_factory=dict)
+    others: Mapping[str, Sequence[Arrangement]] = field(default_factory=dict)
+    coverage: Coverage = field(default_factory=lambda: Coverage.of([]))
+    ties: Ties = field(default_factory=Ties)
 
     @classmethod
     def between(
@@ -50,23 +58,58 @@ class Rearrangements:
         arrays = {name: as_array(tensor) for name, tensor in of_reference.items() if alias[name] == name}
         of_candidate = _tensors(candidate)
         overrides = Overrides(weights, of_candidate, alias, arrays)
-        found: dict[str, Arrangement] = {}
+        given: dict[str, Arrangement] = {}
         for path, module in candidate.named_modules():
             pair = Pair(prefixes.rename(path), path, "", type(module).__name__, "name")
             own = [name for name in of_candidate if name.rpartition(".")[0] == path]
-            found |= overrides.of(pair, module, own)
+            given |= overrides.of(pair, module, own)
         overrides.require_used()
-        for name, arrangement in found.items():
-            _require_fit(name, arrangement, arrays, tuple(of_candidate[name].shape))
-        return cls({prefixes.rename(name): arrangement for name, arrangement in found.items()})
+        for name, arrangement in given.items():
+            _require_fit(name, arrangement, arrays, of_candidate[name])
+        sources = {source for arrangement in given.values() for source in arrangement.sources}
+        tied = {id(of_candidate[name]) for name in given}
+        places = []
+        for name, tensor in of_candidate.items():
+            source = alias.get(prefixes.rename(name))
+            same = source is not None and arrays[source].shape == tuple(tensor.shape)
+            if name not in given and same and (source in sources or id(tensor) in tied):
+                assert source is not None
+                arrangement = Axes(source, arrays[source].shape)  # a copy of the same name, or the other name of a tie
+            elif name in given:
+                arrangement = given[name]
+            else:
+                continue
+            places.append(Place(name, id(tensor), tuple(tensor.shape), arrangement, True))
+        names = {id(tensor): prefixes.rename(name) for name, tensor in reversed(of_candidate.items())}
+        by_name: dict[str, list[Arrangement]] = {}
+        for place in places:
+            by_name.setdefault(names[place.parameter], []).append(place.arrangement)
+        main = {name: arrangements[0] for name, arrangements in by_name.items()}
+        others = {name: arrangements[1:] for name, arrangements in by_name.items()}
+        return cls(main, others, Coverage.of(places), Ties.of(places, arrays))
 
     @property
     def names(self) -> set[str]:
         """The names of the candidate that are rearranged, and those of the reference that they are made of."""
-        return {*self.arrangements, *(name for one in self.arrangements.values() for name in one.sources)}
+        return {*self.arrangements, *(source for name in self.arrangements for source in self.sources(name))}
+
+    def shared(self, used: Collection[str]) -> set[str]:
+        """Return names of parameters of which Cells' shares are compared, on both sides.
+
+        Args:
+            used: names of those of either side that several Cells use.
+        """
+        several = {*used, *self.coverage.copied, *self.ties.names}
+        pairs = [{name, *self.sources(name)} for name in self.arrangements]
+        return several.union(*(pair for pair in pairs if pair & several))
+
+    def differences(self) -> Iterator[tuple[str, str]]:
+        """Yield parameters that the candidate has in part, in copies or as one with others: name and words."""
+        yield from self.ties.differences(self.coverage.places)
+        yield from self.coverage.differences()
 
     def to_reference(self, arrays: Mapping[str, Array | None]) -> dict[str, Array | None]:
-        """Return arrays of the candidate by the reference's names and in its layouts, with parts added up."""
+        """Return gradients of the candidate by the reference's names and in its layouts, with parts added up."""
         result: dict[str, Array | None] = {n: array for n, array in arrays.items() if n not in self.arrangements}
         parts: dict[str, Array] = {}
         for name, arrangement in self.arrangements.items():
@@ -80,36 +123,72 @@ class Rearrangements:
                 parts[source] = parts[source] + part if source in parts else part
         return result | parts
 
+    def shares_to_reference(self, shares: Mapping[tuple[str, str], Array]) -> dict[tuple[str, str], Array]:
+        """Return shares in gradients, by name and Cell, by the reference's names and in its layouts."""
+        paths = dict.fromkeys(path for _, path in shares)
+        result: dict[tuple[str, str], Array] = {}
+        for path in paths:
+            of_cell = self.to_reference({name: share for (name, other), share in shares.items() if other == path})
+            result |= {(name, path): share for name, share in of_cell.items() if share is not None}
+        return result
+
+    def values(self, arrays: Mapping[str, Array], reference: Mapping[str, Array]) -> dict[str, Array]:
+        """Return values of the candidate by the reference's names and in its layouts.
+
+        Elements that the candidate doesn't have are the reference's own. Of several copies, they are those of the
+        first that differs.
+        """
+        result = {name: array for name, array in arrays.items() if name not in self.arrangements}
+        for name in self.arrangements.keys() & arrays.keys():
+            for arrangement in (self.arrangements[name], *self.others[name]):
+                has = arrangement.to_module(np.ones(arrays[name].shape))
+                for source, part in arrangement.to_module(arrays[name]).items():
+                    own = reference.get(source, part)
+                    before = result.get(source, own)
+                    result[source] = np.where((has[source] != 0) & (before == own), part, before)
+        return result
+
+    def sources(self, name: str) -> set[str]:
+        """Return the names of the reference that have values of a parameter of the candidate."""
+        return {source for one in (self.arrangements[name], *self.others[name]) for source in one.sources}
+
 
 class RearrangedSide(TorchSide):
-    """A module whose parameters are recorded by the reference's names and in its layouts; by default, as they are."""
+    """A module whose parameters are recorded by the reference's names and in its layouts; by default, as they are.
+
+    Attributes:
+        rearrangements: of the candidate.
+        reference: the reference, for the candidate.
+    """
 
     rearrangements = Rearrangements()
+    reference: TorchSide | None = None
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by the reference's names."""
         own = super().parameters()
-        trained = {
-            source: own[name].trainable
-            for name, arrangement in self.rearrangements.arrangements.items()
-            if name in own
-            for source in arrangement.sources
-        }
-        arrays = self.rearrangements.to_reference({name: info.data for name, info in own.items()})
+        reference = {} if self.reference is None else self.reference.parameters()
+        trained: dict[str, bool] = {}
+        for name in self.rearrangements.arrangements.keys() & own.keys():
+            for source in self.rearrangements.sources(name):
+                # of several copies, the first that differs
+                if source not in trained or (source in reference and trained[source] == reference[source].trainable):
+                    trained[source] = own[name].trainable
+        arrays = {name: info.data for name, info in own.items()}
+        values = self.rearrangements.values(arrays, {name: info.data for name, info in reference.items()})
         return {
-            name: ParameterInfo(array, own[name].trainable if name not in trained else trained[name])
-            for name, array in arrays.items()
-            if array is not None
+            name: ParameterInfo(array, trained[name] if name in trained else own[name].trainable)
+            for name, array in values.items()
         }
 
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
         records = super().run(run)
-        records.parameter_gradients = self.rearrangements.to_reference(records.parameter_gradients)
-        for arrays in (records.updates, records.buffers):
-            renamed = self.rearrangements.to_reference(arrays)
-            arrays.clear()
-            arrays.update({name: array for name, array in renamed.items() if array is not None})
+        if self.rearrangements.arrangements:
+            records.parameter_gradients = self.rearrangements.to_reference(records.parameter_gradients)
+            records.shares = self.rearrangements.shares_to_reference(records.shares)
+            records.updates = self.rearrangements.values(records.updates, {})
+            records.buffers = self.rearrangements.values(records.buffers, {})
         return records
 
 
@@ -121,17 +200,18 @@ def _tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     }
 
 
-def _require_fit(name: str, arrangement: Arrangement, arrays: Mapping[str, Array], shape: tuple[int, ...]) -> None:
+def _require_fit(name: str, arrangement: Arrangement, arrays: Mapping[str, Array], tensor: torch.Tensor) -> None:
     if isinstance(arrangement, FixedValue):
         raise UsageError(
             f"weights={{{name!r}: ...}}: each of two torch modules keeps its own values; needed what it is made of in "
             "the reference: a name, a pair of a name and 'transpose', axes or a function, or a function"
         )
-    given = np.shape(arrangement.to_cell(arrays))
-    if given != shape:
+    made, shape = arrangement.to_cell(arrays), tuple(tensor.shape)
+    if np.shape(made) != shape:
+        common = common_rows(np.asarray(made), as_array(tensor))
         raise UsageError(
             f"weights={{{name!r}: ...}}: it has shape {list(shape)} in the candidate, and the reference's "
-            f"{', '.join(arrangement.sources)} makes {list(given)}"
+            f"{', '.join(arrangement.sources)} makes {list(np.shape(made))}{common and f'; it {common}'}"
         )
     if not arrangement.to_module(np.zeros(shape)):
         raise UsageError(

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..comparison.cells import owner
 from ..comparison.trial import Trial
 from ..options import Options
 from ..pairing.cells import Pairing, pair_up
@@ -14,6 +15,7 @@ from ..report.report import Report
 from ..results.cell_report import CarriedWeight, PairedCell
 from ..results.comparison import FAIL, Comparison
 from ..results.modes import mode_notes
+from ..results.structure import OTHER_PARTS, StructureDifference
 from ..sides.cell_side import CellSide
 from ..sides.frameworks import Framework
 from ..sides.layouts import Layout
@@ -50,6 +52,8 @@ def compare_port(
             cell_paths=of.cell_of,
             ignored=port_weights.ignored | port_weights.unseen,
             rounded=port_weights.unmatched_buffers(),
+            shared=port_weights.copied | port_weights.ties.names,
+            ties=port_weights.ties,
         )
         side = CellSide(
             framework,
@@ -78,6 +82,10 @@ def compare_port(
             report.cells[pair.module].counterpart = pair.cell_class + place
     for path, comparison in [*trial.selected(_mismatches(side.name, port_weights)), *trial.judge(side)]:
         report.cells[path].comparisons.append(comparison)
+    report.structure += [
+        StructureDifference(OTHER_PARTS, name, owner(name, report.cells), text)
+        for name, text in port_weights.differences
+    ]
     trial.add_causes(report, side)
     report.probing_seconds = trial.probing_seconds
     report.notes += mode_notes(module, options.train) + trial.notes + _notes(port_weights, side, alignment)

@@ -11,6 +11,7 @@ ADDITIONAL_CELL = "additional Cell"
 LONE_PARAMETER = "lone parameter"
 PREFIX = "prefix"
 MODE = "mode"
+OTHER_PARTS = "other parts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,8 @@ class StructureDifference:
 
     Attributes:
         kind: NOT_CALLED, CALLED_DIFFERENTLY, ADDITIONAL_CELL (the candidate has it and the reference hasn't),
-            LONE_PARAMETER, PREFIX or MODE (in train mode on one side alone).
+            LONE_PARAMETER, PREFIX, MODE (in train mode on one side alone) or OTHER_PARTS (a parameter that the
+            candidate has in part, in copies or as one with another).
         name: path of the Cell, qualified name of the parameter, or the prefix.
         around: path of the Cell that was judged for it.
         text: the difference in words.

@@ -73,8 +73,9 @@ class CellSide:
         """
         result = {}
         for name, trainable in self.weights.trainable.items():
-            flags = {bool(entry.parameter.requires_grad) for entry in self.weights.of(name)}
-            result[name] = ParameterInfo(self.weights.arrays[name], trainable if len(flags) != 1 else flags.pop())
+            flags = {bool(entry.parameter.requires_grad) for entry in self.weights.of(name)} or {trainable}
+            trained = all(flags) if trainable else any(flags)
+            result[name] = ParameterInfo(self.weights.arrays[name], trained)
         return result
 
     def in_interpreter(self, run: Run | None = None) -> InterpreterSide:
@@ -200,7 +201,7 @@ class CellSide:
             for e in entries
         }
         changed = {key for key, array in after.items() if not np.array_equal(array, before[key])}
-        for name, array in self.weights.to_module(dict(after)).items():
+        for name, array in self.weights.values_in_module(after).items():
             if name not in self.weights.trainable and name not in self.weights.ignored:
                 updated = any(id(entry.parameter) in changed for entry in self.weights.of(name))
                 (records.updates if updated else records.buffers)[name] = array

@@ -319,16 +319,19 @@ class Watcher:
     # ---- shared Parameters ----
 
     def _shared_parameters(self) -> dict[str, dict[str, Any]]:
-        """The Parameters that several watched Cells hold, by path of the Cell and attribute."""
+        """The Parameters that several watched Cells hold, or copies of, by path of the Cell and attribute."""
         holders: dict[int, list[tuple[str, str, Any]]] = {}
         watched = {pair.cell for pair in self.pairing.pairs}
         for path, cell in self.cell.cells_and_names():
             if path in watched:
                 for name, parameter in cell.parameters_and_names(expand=False):
                     holders.setdefault(id(parameter), []).append((path, name, parameter))
+        copies = {id(entry.parameter) for name in self.weights.copied for entry in self.weights.of(name)}
         result: dict[str, dict[str, Any]] = {}
         for places in holders.values():
-            for path, name, parameter in places if len(places) > 1 and places[0][2].requires_grad else ():
+            parameter = places[0][2]
+            is_shared = len(places) > 1 or id(parameter) in copies
+            for path, name, _ in places if is_shared and parameter.requires_grad else ():
                 result.setdefault(path, {})[name] = parameter
         return result
 

@@ -51,7 +51,8 @@ def in_names_of_module(traced: TracedProgram, pairing: Pairing, weights: Weights
     arrangements = {id(entry.parameter): entry.arrangement for entry in weights.unique()}
     found = {name: arrangements.get(id(parameter)) for name, parameter in traced.parameters.items()}
     axes = {name: arrangement for name, arrangement in found.items() if isinstance(arrangement, Axes)}
-    names = {name: arrangement.name for name, arrangement in axes.items()}
+    own = {arrangement.name: name for name, arrangement in reversed(axes.items())}  # the first of several copies
+    names = {name: source for source, name in own.items()}
     names |= {name: name for name in names.values()}
     calls = tuple(replace(call, path=modules.get(call.path, OWN + call.path)) for call in program.calls)
 

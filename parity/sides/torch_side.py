@@ -26,6 +26,7 @@ from ...runtime.ir.types import is_floating
 from ...runtime.programs.call import as_array
 from ..options import Options
 from ..support.tensors import as_tensor, dense
+from ..weights.coverage import Ties
 from .gradient_code import cells_with_gradient_code
 from .interpreter_side import InterpreterSide
 from .kept_state import KeptState
@@ -61,7 +62,8 @@ class TorchSide:
     With `cell_paths`, only the modules at these paths are Cells; the others belong to the Cells around them. `ignored`
     are parameters whose gradient, and buffers whose update, isn't recorded; `lone` are parameters that the other side
     doesn't have, which aren't recorded at all; `rounded` are buffers that another side may have computed itself.
-    `shared` are parameters of which the share of each Cell that holds them is recorded, as if several Cells held them.
+    `shared` are parameters of which the share of each Cell that holds them is recorded, as if several Cells held them;
+    the gradients of those that count as one, `ties`, are recorded as their sum.
     With `catches`, an exception of the module is recorded as a mismatch; otherwise it is a `UsageError`. Without
     `rounds`, parameters aren't rounded to the working dtype before a run in float64.
     """
@@ -82,6 +84,7 @@ class TorchSide:
         rounded: Collection[str] = (),
         lone: Collection[str] = (),
         shared: Collection[str] = (),
+        ties: Ties | None = None,
         catches: bool = False,
         rounds: bool = True,
     ) -> None:
@@ -102,6 +105,7 @@ class TorchSide:
         self.capabilities = native_capabilities(working_dtype, second_call=True, live=True)
         self.seed = seed
         self.shared = _shared_parameters(module, cell_paths, shared)
+        self.ties = ties or Ties()
         self._programs: dict[bool | None, Program] = {}  # on the given inputs, by mode
         self._takes_numbers = True  # whether any Cell had a floating-point input in the last run
 
@@ -253,6 +257,7 @@ class TorchSide:
                     continue
                 changed = not torch.equal(buffers_before[name], dense(buffer))
                 (records.updates if changed else records.buffers)[name] = as_array(buffer).copy()
+        self.ties.merge(records.parameter_gradients, records.shares)
         records.draws = draws.recorded
         if run.inner and run.jitter is None:
             self._takes_numbers = any(k.kind == INPUT and is_floating(v.dtype) for k, v in records.values.items())

@@ -195,7 +195,7 @@ class CellTraining:
         trainable = self.weights.trainable
         return {
             Quantity("parameter" if name in trainable else "buffer", name): array
-            for name, array in self.weights.to_module(dict(arrays)).items()
+            for name, array in self.weights.values_in_module(arrays).items()
         }
 
 

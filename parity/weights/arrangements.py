@@ -79,8 +79,8 @@ class Axes:
 class UserFunction:
     """A function of the user's that computes the Cell's array from the module's arrays.
 
-    If it only selects and moves elements (a slice, or several parameters joined into one), its inverse is found by
-    applying it to their positions.
+    If it only selects and moves elements (a slice, or several parameters joined into one), perhaps between constants
+    (rows of zeros that pad a table), its inverse is found by applying it to their positions.
     """
 
     function: Callable[[Arrays], Any]
@@ -100,8 +100,13 @@ class UserFunction:
         if self._places is None:
             return {}
         flat = np.zeros(max((end for _, end in self._spans.values()), default=0), array.dtype)
-        flat[self._places.ravel()] = array.ravel()
+        moved = self._places >= 0
+        flat[self._places[moved]] = array[moved]
         return {name: flat[start:end].reshape(self.shapes[name]) for name, (start, end) in self._spans.items()}
+
+    def constants(self) -> Array:
+        """Return which elements of the Cell's array are constants, as a mask; none if the function computes."""
+        return np.zeros(0, bool) if self._places is None else self._places < 0
 
     def __str__(self) -> str:
         return f"by {getattr(self.function, '__name__', 'the function given')}"
@@ -117,21 +122,44 @@ class UserFunction:
 
     @cached_property
     def _places(self) -> Array | None:
-        """The position of each element of the Cell's array in that concatenation.
+        """The position of each element of the Cell's array in that concatenation; -1 for a constant.
 
         None if the function does more than move elements: then its results aren't positions, or have one of them twice,
-        or don't shift as the positions do.
+        or don't change as the positions do.
         """
         results = []
-        for shift in (0.0, 0.5):
+        for sign, shift in ((1.0, 0.0), (1.0, 0.5), (-1.0, -1.0)):
             positions = {
-                name: np.arange(start, end).reshape(self.shapes[name]) + shift
+                name: sign * np.arange(start, end, dtype=np.float64).reshape(self.shapes[name]) + shift
                 for name, (start, end) in self._spans.items()
             }
             results.append(np.asarray(self.function(_RecordingDict(positions)), np.float64))
-        places = results[0].astype(np.int64)
-        only_moves = np.array_equal(results[0], places) and np.array_equal(results[1], places + 0.5)
-        return places if only_moves and np.unique(places).size == places.size else None
+        as_they_are, shifted, negated = results
+        constant = (shifted == as_they_are) & (negated == as_they_are)
+        moved = ~constant
+        places = np.where(constant, -1.0, as_they_are)
+        whole = places.astype(np.int64)
+        only_moves = (
+            np.array_equal(places, whole)
+            and np.array_equal(shifted[moved], places[moved] + 0.5)
+            and np.array_equal(negated[moved], -places[moved] - 1)
+        )
+        return whole if only_moves and moved.any() and np.unique(whole[moved]).size == int(moved.sum()) else None
+
+
+def table_advice(shape: tuple[int, ...], needed: tuple[int, ...]) -> str:
+    """Return what to give for a table of which a Cell has fewer rows, or more; empty if other axes differ too.
+
+    Args:
+        shape: of the module's parameter.
+        needed: of the Cell's.
+    """
+    if not shape or not needed or shape[1:] != needed[1:]:
+        return ""
+    if needed[0] < shape[0]:
+        return f"; if it has the first {needed[0]} rows, give `lambda table: table[:{needed[0]}]`"
+    widths = ", ".join([f"(0, {needed[0] - shape[0]})", *["(0, 0)"] * (len(shape) - 1)])
+    return f"; if it has {needed[0] - shape[0]} rows more, give `lambda table: numpy.pad(table, [{widths}])`"
 
 
 class _RecordingDict(dict[str, Array]):

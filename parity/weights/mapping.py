@@ -17,6 +17,7 @@ import torch
 from ...runtime.programs.call import as_array
 from ..pairing.cells import Pairing
 from .arrangements import Array
+from .coverage import Coverage, Place, Ties
 from .overrides import Overrides
 from .pair_matcher import CarriedParameter, PairMatcher, WeightMismatch
 from .unclear import require_unambiguous
@@ -33,6 +34,9 @@ class Weights:
         mismatches: failures for the report.
         ignored: buffers of the module that no Cell has.
         unseen: parameters of the module whose gradient can't be determined from the Cell's.
+        ties: parameters of the module that the Cell has one Parameter for, as `weights=` says.
+        copied: parameters of the module that the Cell has several Parameters for, as `weights=` says.
+        differences: parameters that the Cell has in part, as one or several times, as `weights=` says: name and words.
     """
 
     arrays: dict[str, Array]
@@ -41,6 +45,9 @@ class Weights:
     mismatches: list[WeightMismatch] = field(default_factory=list)
     ignored: set[str] = field(default_factory=set)
     unseen: set[str] = field(default_factory=set)
+    ties: Ties = field(default_factory=Ties)
+    copied: set[str] = field(default_factory=set)
+    differences: list[tuple[str, str]] = field(default_factory=list)
 
     def unique(self) -> list[CarriedParameter]:
         """Return the first entry for each Parameter."""
@@ -61,6 +68,30 @@ class Weights:
                 for name, part in entry.arrangement.to_module(array).items():
                     result[name] = result[name] + part if name in result else part
         return result
+
+    def values_in_module(self, arrays: Mapping[int, Array]) -> dict[str, Array]:
+        """Return the module's arrays, from those of the Parameters by `id`: of several copies, the first that changed.
+
+        Elements that no Parameter has are the module's own.
+        """
+        result: dict[str, Array] = {}
+        for entry in self.unique():
+            array = arrays.get(id(entry.parameter))
+            if entry.arrangement is not None and array is not None:
+                has = entry.arrangement.to_module(np.ones(array.shape))
+                for name, part in entry.arrangement.to_module(array).items():
+                    own = self.arrays[name].astype(part.dtype)
+                    before = result.get(name, own)
+                    result[name] = np.where((has[name] != 0) & (before == own), part, before)
+        return result
+
+    def places(self) -> list[Place]:
+        """Return the places of all Parameters that are computed from the module's."""
+        return [
+            Place(e.path, id(e.parameter), tuple(e.parameter.shape), e.arrangement, e.how == "given")
+            for e in self.entries
+            if e.arrangement is not None
+        ]
 
     def unmatched_buffers(self) -> list[str]:
         """Return the module's buffers that no Parameter is computed from."""
@@ -136,8 +167,9 @@ def carry(
         weights.entries += matcher.entries
         weights.mismatches += matcher.mismatches
         weights.ignored |= matcher.ignored
+    weights.ties = Ties.of(weights.places(), arrays)
     weights.mismatches += _sharing_mismatches(weights)
-    weights.mismatches += _partial_mismatches(weights)
+    _judge_coverage(weights)
     return weights
 
 
@@ -186,27 +218,22 @@ def _sharing_mismatches(weights: Weights) -> Iterator[WeightMismatch]:
     for entry in weights.unique():
         places = [e for e in weights.entries if e.parameter is entry.parameter]
         there = dict.fromkeys(name for place in places for name in _sources(place))
-        if any(set(_sources(place)) != set(_sources(entry)) for place in places):
+        names = {name for name in there if name not in weights.ties.into}
+        if any(set(_sources(place)) != set(_sources(entry)) for place in places) and len(names) > 1:
             paths = ", ".join(place.path for place in places)
             reason = f"one Parameter shared by {paths}; the module has several: {', '.join(there)}"
             yield WeightMismatch(entry.module, entry.path, tuple(entry.parameter.shape), reason)
 
 
-def _partial_mismatches(weights: Weights) -> Iterator[WeightMismatch]:
-    """Yield a mismatch for each of the module's parameters that the Cells have only in part, or twice."""
-    ones = {id(e.parameter): np.ones(tuple(e.parameter.shape)) for e in weights.unique()}
-    counts = weights.to_module(ones)
-    for name in weights.trainable:
-        entries = weights.of(name)
-        if any(not e.arrangement.to_module(ones[id(e.parameter)]) for e in entries if e.arrangement is not None):
-            weights.unseen.add(name)
-        elif name in counts and (counts[name] != 1).any():
+def _judge_coverage(weights: Weights) -> None:
+    """Note which parameters the Cells have only in part, or twice: a mismatch unless `weights=` says so."""
+    coverage = Coverage.of(weights.places())
+    weights.unseen |= coverage.unseen & weights.trainable.keys()
+    given = {name for name in coverage.counts if coverage.is_given(name)}
+    weights.copied = coverage.copied & given
+    weights.differences = [*weights.ties.differences(weights.places())]
+    weights.differences += [item for item in coverage.differences() if item[0] not in coverage.counts.keys() - given]
+    for name in coverage.counts:
+        if name in weights.trainable and name not in given:
             shape = tuple(weights.arrays[name].shape)
-            paths = ", ".join(e.path for e in entries)
-            missing = int((counts[name] == 0).sum())
-            reason = (
-                f"{missing} of its {counts[name].size} elements are in no Parameter of the Cell ({paths})"
-                if missing
-                else f"shared in the module, but separate Parameters in the Cell ({paths})"
-            )
-            yield WeightMismatch(entries[0].module, name, shape, reason)
+            weights.mismatches.append(WeightMismatch(weights.of(name)[0].module, name, shape, coverage.reason(name)))

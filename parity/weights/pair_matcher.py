@@ -12,7 +12,7 @@ import torch
 from ...runtime.errors import UsageError
 from ..pairing.cells import Pair
 from ..pairing.layers import is_transposed_dense, kind_of_cell, kind_of_module, names
-from .arrangements import Arrangement, Array, Axes, FixedValue
+from .arrangements import Arrangement, Array, Axes, FixedValue, table_advice
 
 Shape = tuple[int, ...]
 
@@ -102,6 +102,7 @@ class PairMatcher:
         self.names = names(self.kind[1])
         self.ignored = {n for n in buffers if n.rpartition(".")[2] in names(self.kind[0]).ignored}
         self.buffers = [n for n in buffers if n not in self.ignored]
+        self.tied: list[str] = []  # names of this pair for what is matched already by another name
 
     @property
     def is_layer(self) -> bool:
@@ -117,12 +118,14 @@ class PairMatcher:
         if shape != tuple(parameter.shape):
             raise UsageError(
                 f"weights={{{path!r}: ...}} gives shape {list(shape)}, the Parameter has {list(parameter.shape)}"
+                f"{table_advice(shape, tuple(parameter.shape))}"
             )
         self.entries.append(CarriedParameter(path, parameter, self.pair.module, arrangement, "given"))
         self.mark_used(arrangement.sources)
 
     def mark_used(self, sources: tuple[str, ...]) -> None:
         """Remove the sources from the unmatched parameters and buffers."""
+        self.tied += [n for n in self.parameters if self.alias[n] in sources and self._is_tied(n)]
         self.parameters = [n for n in self.parameters if self.alias[n] not in sources]
         self.buffers = [n for n in self.buffers if self.alias[n] not in sources]
 
@@ -131,7 +134,7 @@ class PairMatcher:
         for path in list(self.cell):
             name = path.removeprefix(self._cell_prefix)
             there = self.names.of_cell.get(name)
-            if there is not None and self._module_prefix + there in (*self.parameters, *self.buffers):
+            if there is not None and self._module_prefix + there in (*self.parameters, *self.buffers, *self.tied):
                 self._match(path, self._module_prefix + there, "layer")
             elif name in self.names.absent and getattr(self.module, there or name, True) is None:
                 parameter = self.cell.pop(path)
@@ -146,7 +149,7 @@ class PairMatcher:
         """Match equal names."""
         for path in list(self.cell):
             name = self._module_prefix + path.removeprefix(self._cell_prefix)
-            if name in (*self.parameters, *self.buffers):
+            if name in (*self.parameters, *self.buffers, *self.tied):
                 self._match(path, name, "layer" if self.is_layer else "name")
 
     def match_by_shape(self) -> None:
@@ -179,11 +182,16 @@ class PairMatcher:
             )
         else:
             reason = f"shape {list(needed)} in the Cell ({path}), needed {list(shape)}"
+            if advice := table_advice(shape, needed):
+                reason += f"{advice} in weights={{{path!r}: ({name!r}, ...)}}"
             self.mismatches.append(WeightMismatch(self.pair.module, name, shape, reason))
         self.entries.append(
             CarriedParameter(path, parameter, self.pair.module, arrangement, how if arrangement else "own value")
         )
         self.mark_used((self.alias[name],))
+
+    def _is_tied(self, name: str) -> bool:
+        return list(self.alias.values()).count(self.alias[name]) > 1
 
     def _shape(self, name: str) -> Shape:
         return tuple(self.arrays[self.alias[name]].shape)
