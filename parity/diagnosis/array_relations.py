@@ -14,6 +14,8 @@ from ..sides.records import Array
 MAX_RANK = 5
 MAX_BLOCKS = 12
 """The most blocks whose order is listed."""
+MAX_NUMBERS = 4
+"""Numbers that are shown of an array."""
 FEW = 0.05
 """The largest share of elements that are called few."""
 
@@ -89,6 +91,24 @@ def common_rows(reference: Array, candidate: Array) -> str:
         f"has the reference's {len(ours)} {what} as {start} to {end}, and {more} more{zeros}: if that is meant, "
         f"give the function `lambda table: numpy.pad(table, [{pad}])`"
     )
+
+
+def numbers_in_words(reference: Array | None, candidate: Array | None) -> str:
+    """Return the first numbers of two arrays, and where they differ most; "" where neither is known."""
+    sides = (("candidate", candidate), ("reference", reference))
+    parts = [f"{_first_numbers(x)} in the {side}" for side, x in sides if x is not None and x.size]
+    if reference is None or candidate is None or reference.size <= MAX_NUMBERS:
+        return "; ".join(parts)
+    if reference.shape == candidate.shape:
+        error = np.abs(candidate.astype(np.complex128) - reference.astype(np.complex128))
+        at = np.unravel_index(int(np.argmax(error)), error.shape)
+        parts.append(f"the largest difference is {error[at]:.3g}, at [{', '.join(map(str, at))}]")
+    return "; ".join(parts)
+
+
+def _first_numbers(x: Array) -> str:
+    numbers = [str(n) if isinstance(n, (bool, complex)) else f"{n:.6g}" for n in x.reshape(-1)[:MAX_NUMBERS].tolist()]
+    return f"[{', '.join(numbers)}{', ...' if x.size > MAX_NUMBERS else ''}]"
 
 
 def _same(a: Array, b: Array) -> bool:

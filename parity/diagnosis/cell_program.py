@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -47,6 +47,7 @@ class CellProgram:
         output_keys: the boundaries of the outputs.
         cotangents: the recorded gradients of the outputs; None for an output without one.
         own_parameters: names of the parameters whose gradient comes from this call alone.
+        slots: the names that this side has for inputs of the Cell, which may not be those of the keys.
     """
 
     path: str
@@ -56,6 +57,7 @@ class CellProgram:
     output_keys: tuple[Key, ...]
     cotangents: tuple[Array | None, ...]
     own_parameters: frozenset[str]
+    slots: Mapping[Value, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -146,13 +148,16 @@ class Network:
         own = [node for node in own if node.op not in RANDOM_OPS]
         entries, exits = self._boundaries(number)
         gradients = {value: key for value, key, _ in entries}
+        slots = {mark.outputs[0]: mark.attributes["slot"] for mark in self._marks(number)}
         produced = {value for node in own for value in node.outputs}
         stored = self.program.constant_data
         operands = [value for value, _, _ in entries] + [value for value, _, _ in exits]  # the unused ones too
         operands += [value for node in own for value in node.inputs if value is not None]
         outside = dict.fromkeys(v for v in operands if v not in produced and v not in stored)
         arrays = self._arrays(outside, {value: key for value, _, key in entries}, drawn)
-        return self._assemble(own, arrays, gradients, exits, self.program.calls[number].path)
+        cell = self._assemble(own, arrays, gradients, exits, self.program.calls[number].path)
+        inputs = zip(arrays, cell.program.inputs, strict=True)
+        return replace(cell, slots={new: slots[value] for value, new in inputs if value in slots})
 
     def whole(self) -> CellProgram:
         """Return the network with the Cells inside it, and what was recorded at its own boundary."""
@@ -174,7 +179,13 @@ class Network:
             tuple(key for _, key in exits),
             tuple(self._cotangent(gradient_key(key), key) for _, key in exits),
             frozenset(self.program.parameters),
+            {mark.inputs[0]: mark.attributes["slot"] for mark in self._marks(0) if mark.inputs[0] is not None},
         )
+
+    def _marks(self, number: int) -> list[Node]:
+        """The boundaries at which values enter a call."""
+        marks = [node for node in self.program.nodes if node.op == "boundary" and node.attributes["call"] == number]
+        return [mark for mark in marks if mark.attributes["kind"] == INPUT]
 
     def _is_inside(self, node: Node, number: int) -> bool:
         """Whether a boundary belongs to a call inside the call that isn't recorded."""

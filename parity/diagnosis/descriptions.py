@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -17,15 +16,15 @@ from ...runtime.ops.registry import get
 from ...runtime.visible import visible_name
 from ..results.cause import Cause
 from ..sides.records import OUTPUT_GRADIENT, Array
-from .array_relations import relation
+from .array_relations import numbers_in_words, relation
 from .changes import Change, changes
 from .differences import Comparison, Difference
+from .fixed_values import Operand, array_of, exchanged_table
 from .naming import cells_of_nodes, in_another_place, name_of_value, taken_by
 from .roles import role_of_run
+from .source_words import TORCH_OPERATOR, piece_in_words
 from .sub_programs import compare_sub_programs
 
-TORCH_OPERATOR = re.compile(r"\w+\.\w+\.\w+")
-"""How torch spells an operator: `aten.detach.default`."""
 MAX_OPS = 3
 """Ops that are listed of a run of nodes."""
 
@@ -93,8 +92,10 @@ class _Describer:
         node, other = self._nodes_of(d)
         ours, theirs = spelling(d.reference), spelling(d.candidate)
         if node.op == "slice":
+            pieces = [piece_in_words(program, n) for program, n in zip(self.programs, (node, other), strict=True)]
+            taken, other_taken = pieces if all(pieces) else (taken_by(node), taken_by(other))
             return Cause(
-                "attribute", f"the candidate takes {taken_by(other)} where the reference takes {taken_by(node)}",
+                "attribute", f"the candidate takes {other_taken} where the reference takes {taken}",
                 op=node.op, attribute=d.name, reference_value=plain(d.reference), candidate_value=plain(d.candidate),
                 source=place_of_node(other),
             )  # fmt: skip
@@ -132,19 +133,22 @@ class _Describer:
                 "attribute", summary, f"use {spelling(a)}", op=node.op, reference_value=a, candidate_value=b,
                 source=place_of_node(other),
             )  # fmt: skip
-        how = relation(ours, theirs) or "has other values"
+        known = relation(ours, theirs)
+        how = known or "has other values"
         return Cause(
-            "attribute", f"the constant in {node.op} {how} in the candidate", op=node.op, source=place_of_node(other)
-        )
+            "attribute", f"the constant in {node.op} {how} in the candidate", op=node.op, source=place_of_node(other),
+            values="" if known else numbers_in_words(ours, theirs),
+        )  # fmt: skip
 
     def _stored(self, d: Difference) -> Cause:
         others = {n: data for n, data in self.arrays.items() if n != d.name}
-        how, name = relation(d.reference, d.candidate, others) or "has other values", visible_name(d.name)
+        known, name = relation(d.reference, d.candidate, others), visible_name(d.name)
         return Cause(
             "weight" if d.kind == "parameter" else "state",
-            f"{name} {how} in the candidate",
+            f"{name} {known or 'has other values'} in the candidate",
             f"copy {name} from the reference",
             attribute=d.name,
+            values="" if known else numbers_in_words(d.reference, d.candidate),
         )
 
     def _nodes(self, d: Difference) -> Cause:
@@ -154,6 +158,8 @@ class _Describer:
         if kind == "gradient":
             where = "candidate" if d.other_nodes else "reference"
             return Cause(kind, f"a gradient is stopped (detach) in the {where} only", op=op, source=source)
+        if (operands := exchanged_table(self.comparison, d)) is not None:
+            return self._other_operand(*operands)
         if not d.other_nodes:
             cells, rest = cells_of_nodes(self.comparison.reference, d.nodes)
             fix = f"call {', '.join(cells)}" if cells and not rest else ""
@@ -203,10 +209,20 @@ class _Describer:
         position = int(d.name)
         if (weight := self._weight(node.inputs, other.inputs, position)) is not None:
             return weight
-        ours, theirs = (self._name(n, position, side) for side, n in enumerate((node, other)))
+        return self._other_operand((node, position), (other, position))
+
+    def _other_operand(self, ours: Operand, theirs: Operand) -> Cause:
+        """Return the cause of an operand that is another one in the candidate, with the numbers of tables."""
+        (node, position), other = ours, theirs[0]
+        values = tuple(n.inputs[at] if at < len(n.inputs) else None for n, at in (ours, theirs))
+        words, other_words = self._names_of(*values)
         name = self._operand_name(node, position)
-        summary = f"{name} of {node.op} is {theirs} in the candidate, {ours} in the reference"
-        return Cause("structure", summary, op=node.op, source=place_of_node(other))
+        summary = f"{name} of {node.op} is {other_words} in the candidate, {words} in the reference"
+        cells = self.comparison.reference, self.comparison.candidate
+        arrays = [array_of(cell, value) for cell, value in zip(cells, values, strict=True)]
+        has_table = any(x is not None and x.size > 1 for x in arrays)
+        numbers = numbers_in_words(*arrays) if has_table else ""
+        return Cause("structure", summary, op=node.op, source=place_of_node(other), values=numbers)
 
     def _weight(self, ours: Sequence[Value | None], theirs: Sequence[Value | None], position: int) -> Cause | None:
         """Return the cause of a parameter that the candidate holds without its name, if the operand is one."""
@@ -231,7 +247,7 @@ class _Describer:
         if nodes[0] is nodes[1]:
             summary = f"{names[0]} and {names[1]} of {node.op} are exchanged in the candidate"
         else:
-            ours = [self._name(n, int(d.name), 0) for n, d in zip(nodes, (first, second), strict=True)]
+            ours = [self._name_of(n.inputs[int(d.name)], 0) for n, d in zip(nodes, (first, second), strict=True)]
             places = " and ".join(f"{name} of {n.op}" for name, n in zip(names, nodes, strict=True))
             summary = f"{ours[0]} and {ours[1]} are exchanged in the candidate, as {places}"
         return Cause("structure", summary, op=node.op, source=place_of_node(other))
@@ -255,8 +271,8 @@ class _Describer:
                 "structure", f"{visible_name(lost)} is left out of the candidate", f"call {visible_name(lost)}"
             )
         place = "the result" if key.kind == "output" else f"the value passed to {visible_name(key.path)}"
-        summary = f"{place} is {self._name_of(theirs, 1)} in the candidate, {self._name_of(ours, 0)} in the reference"
-        return Cause("structure", summary)
+        name, other = self._names_of(ours, theirs)
+        return Cause("structure", f"{place} is {other} in the candidate, {name} in the reference")
 
     def _lost_cell(self, value: Value) -> str:
         """Return the path of the Cell that returns a value in the reference, if the candidate never calls it."""
@@ -274,16 +290,18 @@ class _Describer:
     def _is_ambiguous(self, node: Node) -> bool:
         return len({n.op for n in self.programs[0].nodes}) > 1
 
-    def _name(self, node: Node, position: int, side: int) -> str:
-        return self._name_of(node.inputs[position] if position < len(node.inputs) else None, side)
-
     def _name_of(self, value: Value | None, side: int) -> str:
-        """What a value is, in words: where both sides compute it, as in the reference."""
+        """What a value is, in words of its own side."""
         if value is None:
             return "absent"
-        if side and value in self._partners:
-            return name_of_value(self.comparison.reference, self._partners[value])
         return name_of_value((self.comparison.reference, self.comparison.candidate)[side], value)
+
+    def _names_of(self, ours: Value | None, theirs: Value | None) -> tuple[str, str]:
+        """Two values that differ, in words: where these are the same on both sides, both in those of the reference."""
+        names = self._name_of(ours, 0), self._name_of(theirs, 1)
+        if names[0] != names[1] or theirs not in self._partners:
+            return names
+        return names[0], name_of_value(self.comparison.reference, self._partners[theirs])
 
     @cached_property
     def _partners(self) -> dict[Value, Value]:

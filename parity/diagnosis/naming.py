@@ -12,6 +12,7 @@ from ...runtime.visible import visible_name
 from ..sides.port_program import OWN
 from ..sides.records import OUTPUT_GRADIENT
 from .cell_program import CellProgram
+from .source_words import piece_in_words, result_in_words, selected_by
 
 
 def calls_around(cell: CellProgram, node: Node) -> list[int]:
@@ -94,20 +95,29 @@ def name_of_value(cell: CellProgram, value: Value) -> str:
         node = program.producers[value]
         if inner := inner_cell_returning(cell, value):
             return f"what {visible_name(inner)} returns"
-        if node.op == "slice" and node.inputs[0] is not None:
-            return f"{taken_by(node)} of {name_of_value(cell, node.inputs[0])}"
+        if words := piece_in_words(program, node):
+            return words
+        taken = node if node.op == "slice" else selected_by(program, node)
+        if taken is not None and taken.inputs[0] is not None:
+            return f"{taken_by(taken)} of {name_of_value(cell, taken.inputs[0])}"
+        if words := result_in_words(program, node, node.outputs.index(value)):
+            return words
         alike = [other for other in program.nodes if other.op == node.op]
         return f"the result of {node.op}" + (f" {alike.index(node) + 1} of {len(alike)}" if len(alike) > 1 else "")
     stored = {p.value: n for n, p in program.parameters.items()} | {b.value: n for n, b in program.buffers.items()}
     if value in stored:
         return visible_name(stored[value])
     if value not in program.inputs:
-        return "a constant"
+        data = program.constant_data.get(value)
+        is_number = data is not None and data.size == 1 and data.dtype.kind in "iuf"
+        return f"the number {data.reshape(-1)[0].item():.6g}" if is_number and data is not None else "a constant"
     key = cell.input_keys[program.inputs.index(value)]
     if key is None:
         return f"the value {visible_name(value.name)}"
-    returned = key.kind == OUTPUT_GRADIENT
-    return f"what {visible_name(key.path)} returns" if returned else f"the input {visible_name(key.slot)}"
+    if key.kind != OUTPUT_GRADIENT:
+        return f"the input {visible_name(cell.slots.get(value, key.slot))}"
+    part = "" if key.slot == "result" else f"{visible_name(key.slot)} of "
+    return f"{part}what {visible_name(key.path)} returns"
 
 
 def taken_by(node: Node) -> str:

@@ -122,14 +122,16 @@ class _Calls:
         there, here = (records.slots.get((path, call, INPUT), []) for records in (self.truth, self.records))
         if len(there) != len(here):
             yield f"given {_list(here)} in the candidate, {_list(there)} in the reference"
+        own = dict(zip(there, here, strict=False))
         for slot in there:
             key = Key(path, call, INPUT, slot)
             value, other = self.truth.values[key], self.records.values.get(key)
             if other is not None and value.shape != other.shape:
                 shapes = f"{list(other.shape)} in the candidate, {list(value.shape)} in the reference"
-                yield f"given {slot} of shape {shapes}"
+                yield f"given {own.get(slot, slot)} of shape {shapes}"
             if other is not None and _kind(value) != _kind(other):
-                yield f"given {slot} of dtype {other.dtype.name} in the candidate, {value.dtype.name} in the reference"
+                dtypes = f"{other.dtype.name} in the candidate, {value.dtype.name} in the reference"
+                yield f"given {own.get(slot, slot)} of dtype {dtypes}"
 
     def _is_skipped(self, path: str) -> bool:
         """Whether the candidate may not have come to a Cell because the Cell around it raised."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -23,7 +23,7 @@ from ..results.comparison import (
 )
 from ..results.network_result import NetworkResult
 from ..results.training_result import KINDS, TrainingResult
-from .detail import cause_lines, cell_detail
+from .detail import cause_lines, cell_detail, group_by_fault
 from .training import SEVERAL, worst_lines
 
 REASONS = {
@@ -61,9 +61,12 @@ def network_cases(report: NetworkResult) -> Iterator[Case]:
     the reason, and so is a Cell that differs end to end only, because of failing Cells.
     """
     verdicts = report.verdicts
+    groups = group_by_fault(report, [report.cells[path] for path in report.failing])
+    faults = {cell.path: [other.path for other in group] for group in groups for cell in group if cell.causes}
     for cell in report.cells.values():
+        fault = faults.get(cell.path, [])
         for side in report.sides:
-            yield _network_case(f"{cell.path or '(root)'}[{side}]", cell, side, report, verdicts[cell.path])
+            yield _network_case(f"{cell.path or '(root)'}[{side}]", cell, side, report, verdicts[cell.path], fault)
 
 
 def network_properties(report: NetworkResult) -> list[tuple[str, str]]:
@@ -83,7 +86,10 @@ def training_cases(report: TrainingResult) -> Iterator[Case]:
         yield Case("training", "failure", "; ".join(report.problems) or "no step was compared", FAIL)
 
 
-def _network_case(name: str, cell: CellReport, side: str, report: NetworkResult, verdict: str) -> Case:
+def _network_case(
+    name: str, cell: CellReport, side: str, report: NetworkResult, verdict: str, fault: Sequence[str]
+) -> Case:
+    """Return the case of a Cell on a side; the first of the Cells with the same `fault` has the causes."""
     comparisons = [c for c in cell.comparisons if c.side == side]
     differing = [c for c in comparisons if c.status != PASS]
     failed = [c for c in differing if c.status not in (REFERENCE_WRONG, NOT_KNOWN)]
@@ -99,7 +105,12 @@ def _network_case(name: str, cell: CellReport, side: str, report: NetworkResult,
         first = f"{failed[0].kind} {failed[0].tensor}: {failed[0].reason}"
         first += f", with {failed[0].probe}" if failed[0].probe else ""
         message = f"{len(failed)} of {len(comparisons)} comparisons: {first}"
-        detail = cell_detail(replace(cell, comparisons=failed), report, WIDTH, everything=True)
+        first_path, *others = fault or [cell.path]
+        is_first = first_path == cell.path
+        detail = cell_detail(
+            replace(cell, comparisons=failed), report, WIDTH, everything=True,
+            alike=others if is_first else (), same_as=None if is_first else first_path,
+        )  # fmt: skip
         return Case(name, "failure", message, worst, "\n".join(line.plain for line in detail))
     if not cell.path and report.not_known:
         return Case(name, "error", f"parity is not known: {report.not_known}", NOT_COMPARED)

@@ -24,24 +24,39 @@ MAX_CAUSES = 3
 
 
 def cell_detail(
-    cell: CellReport, report: NetworkResult, width: int, everything: bool = False, alike: Sequence[str] = ()
+    cell: CellReport,
+    report: NetworkResult,
+    width: int,
+    everything: bool = False,
+    alike: Sequence[str] = (),
+    same_as: str | None = None,
 ) -> list[Text]:
-    """Return the lines on a failing Cell, which represents others with the same fault, whose paths are `alike`.
+    """Return the lines on a failing Cell.
 
     Of the failing checks of one tensor, the most important is shown in full, and the others are listed below it;
-    likewise for several failing tensors of a kind. `everything` shows every check in full.
+    likewise for several failing tensors of a kind.
+
+    Args:
+        cell: the Cell.
+        report: the report that it is in.
+        width: characters of a line.
+        everything: show every check in full.
+        alike: paths of other Cells with the same fault, which this one represents.
+        same_as: path of the Cell that represents this one, and has the causes; None for a Cell with its own.
     """
     calls = f", called {cell.calls} times" if cell.calls > 1 else ""
     port = f", ported as {cell.counterpart}" if cell.counterpart else ""
     mark, style = MARKS.get(cell.status, ("✗", "bold red"))
     lines = paragraph(f"{mark} {cell.path or '(root)'}  {cell.class_name}{port}{calls}", width, style=style)
     if alike:
-        names = summarize_paths([path for path in report.cells if path in {cell.path, *alike}], report.cells)
-        same = f"the same in {len(alike) + 1} Cells: {names}; this one has the largest error"
-        lines += paragraph(same, width, INDENT, "red")
+        same = same_in_words([cell.path, *alike], report)
+        lines += paragraph(f"{same}; this one has the largest error", width, INDENT, "red")
     if cell.wrong_side:
         lines += paragraph(f"wrong side: {cell.wrong_side_in_words}", width, INDENT, "yellow")
-    lines += causes_lines(cell, width)
+    if same_as is None:
+        lines += causes_lines(cell, width)
+    else:
+        lines += paragraph(f"the same cause as in {same_as or '(root)'}", width, INDENT, "yellow")
     possible = [] if cell.causes else cell.explanations
     texts = [text if text == NOT_FOUND else f"possible cause: {text}" for text in possible]
     explained = [line for text in texts for line in paragraph(text, width, INDENT, "yellow")]
@@ -65,10 +80,16 @@ def cell_detail(
     return lines + explained
 
 
+def same_in_words(paths: Sequence[str], report: NetworkResult) -> str:
+    """Return which Cells have the same fault: `the same in 3 Cells: layers.0, layers.1, layers.2`."""
+    names = summarize_paths([path for path in report.cells if path in paths], report.cells)
+    return f"the same in {len(paths)} Cells: {names}"
+
+
 def causes_lines(cell: CellReport, width: int) -> list[Text]:
     """Return the lines on the proved causes of a Cell: what they are, the proof, where, and what to do."""
     if len(cell.causes) > MAX_CAUSES:  # a rewritten Cell
-        shown = "; ".join(cause.summary for cause in cell.causes[:MAX_CAUSES])
+        shown = "; ".join(cause.in_words for cause in cell.causes[:MAX_CAUSES])
         rest = len(cell.causes) - MAX_CAUSES
         text = (
             f"cause, proved: {len(cell.causes)} differences together: {shown}; and {rest} more; {cell.causes[0].proof}"
@@ -81,7 +102,7 @@ def causes_lines(cell: CellReport, width: int) -> list[Text]:
 
 def cause_lines(cause: Cause, width: int) -> list[Text]:
     """Return the lines on a proved cause: what it is, the proof, where, and what to do."""
-    lines = paragraph(f"cause, proved: {cause.summary}; {cause.proof}", width, INDENT, "yellow")
+    lines = paragraph(f"cause, proved: {cause.in_words}; {cause.proof}", width, INDENT, "yellow")
     lines += _source(cause.source, width)
     return lines + (paragraph(f"to fix: {cause.fix}", width, INDENT, "yellow") if cause.fix else [])
 
@@ -126,8 +147,14 @@ def _by_largest_ratio(cell: CellReport) -> float:
 
 
 def _fault(cell: CellReport, report: NetworkResult) -> object:
-    """Return a key that is equal for Cells with the same fault: for each kind of tensor, the most important check."""
+    """Return a key that is equal for Cells with the same fault.
+
+    That is the same proved causes; where there are none, the most important check of each kind of tensor.
+    """
     port = cell.counterpart.partition(" ")[0]
+    if cell.causes:
+        inside = rf"(?<![\w.]){re.escape(cell.path)}\.(?=(\d+\.)*[A-Za-z_])"  # before a name, not in a number
+        return cell.class_name, port, tuple((cause.kind, re.sub(inside, "", cause.summary)) for cause in cell.causes)
     checks_by_kind: dict[str, tuple[str, ...]] = {}
     for checks in _by_tensor(cell.differences, report):
         c = checks[0]
@@ -136,7 +163,6 @@ def _fault(cell: CellReport, report: NetworkResult) -> object:
             c.kind, (own, c.side, c.check, c.feeding, re.sub(r"\d[\d.e+-]*", "#", c.reason), c.sizes, c.probe)
         )
     causes: tuple[object, ...] = tuple(text.replace(cell.path, "") if cell.path else text for text in cell.explanations)
-    causes += tuple((cause.kind, cause.summary.replace(cell.path, "") if cell.path else "") for cause in cell.causes)
     return cell.class_name, port, tuple(sorted(checks_by_kind.items())), causes
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rich.text import Text
 
@@ -23,7 +24,7 @@ from ..results.comparison import (
     worst_ratio,
 )
 from ..results.network_result import NetworkResult
-from .detail import cell_detail, cell_line, group_by_fault, pluralize, times
+from .detail import cell_detail, cell_line, group_by_fault, pluralize, same_in_words, times
 from .globs import join_names, list_names, patterns, summarize_paths
 from .layout import Piece, Row, paragraph, shorten_path, tree_lines
 from .structure import structure_lines
@@ -195,9 +196,7 @@ def _details(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
     for first, *others in groups[IN_FULL : IN_FULL + IN_A_LINE]:
         lines.append(cell_line(first, report, width))
         if others:
-            same = {cell.path for cell in (first, *others)}
-            names = summarize_paths([path for path in report.cells if path in same], report.cells)
-            lines += paragraph(f"the same in {len(others) + 1} Cells: {names}", width, 2)
+            lines += paragraph(same_in_words([cell.path for cell in (first, *others)], report), width, 2)
     if more := sum(map(len, groups[IN_FULL + IN_A_LINE :])):
         lines.append(Text(f"and {pluralize(more, 'Cell')} more (-v shows them, --json writes them)"))
     return [*lines, Text()] if len(groups) > IN_FULL else lines
@@ -228,6 +227,15 @@ def _summary(report: NetworkResult, width: int) -> list[Text]:
         took = f"further inputs took {report.probing_seconds:.1f} s; --no-probe, or probe=False, leaves them out"
         lines += paragraph(took, width, 2, "dim")
     return lines + [line for note in report.notes for line in paragraph(f"note: {note}", width, 2, "yellow")]
+
+
+def faults_as_data(report: NetworkResult) -> list[dict[str, Any]]:
+    """Return the faults of the failing Cells as JSON values: each with its Cells, the worst first, and its causes."""
+    groups = group_by_fault(report, [report.cells[path] for path in report.failing])
+    return [
+        {"cells": [cell.path for cell in group], "causes": [cause.in_words for cause in group[0].causes]}
+        for group in groups
+    ]
 
 
 def counts_in_words(report: NetworkResult) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from os import PathLike
+from typing import Any
 
 from rich.text import Text
 
@@ -25,6 +26,10 @@ class Report(NetworkResult, BaseReport):
     def sentence(self) -> str:
         """The verdict in words."""
         return network.verdict_in_words(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values, with each fault once."""
+        return super().to_dict() | {"faults": network.faults_as_data(self)}
 
     def lines(self, width: int, verbose: bool = False) -> list[Text]:
         """Return the tree of Cells, the failing Cells in detail, and the summary."""

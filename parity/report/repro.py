@@ -42,7 +42,7 @@ def write(report: NetworkResult, path: str | PathLike[str]) -> Reproductions:
         UsageError: the folder is there and not empty, or can't be written.
     """
     found = Reproductions()
-    groups = _groups(report)
+    groups = group_by_fault(report, [report.cells[path] for path in report.failing])
     with new_folder(path) as folder:
         for group in groups[MOST:]:
             found.missing[group[0].path] = f"only {MOST} faults are reproduced"
@@ -58,15 +58,6 @@ def write(report: NetworkResult, path: str | PathLike[str]) -> Reproductions:
             else:
                 found.missing[group[0].path] = reasons[group[0].path]
     return found
-
-
-def _groups(report: NetworkResult) -> list[list[CellReport]]:
-    """Group the failing Cells: those whose failures look alike, and those of one class with the same causes."""
-    groups: dict[object, list[CellReport]] = {}
-    for group in group_by_fault(report, [report.cells[path] for path in report.failing]):
-        causes = tuple(cause.summary for cause in group[0].causes)
-        groups.setdefault((group[0].class_name, causes) if causes else group[0].path, []).extend(group)
-    return list(groups.values())
 
 
 def _write(report: NetworkResult, cell: CellReport, folder: Path) -> str:

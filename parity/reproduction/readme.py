@@ -71,7 +71,7 @@ def readme(
         "",
         "## Cause",
         "",
-        *([f"- {quote(cause.summary)}" + _fix(cause.fix) for cause in cell.causes] or ["No cause was proved."]),
+        *([f"- {quote(cause.in_words)}" + _fix(cause.fix) for cause in cell.causes] or ["No cause was proved."]),
         "",
         "## Versions",
         "",

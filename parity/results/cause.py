@@ -35,6 +35,7 @@ class Cause:
         optimizers: the optimizers of ONNX Runtime that change the result.
         option: the option of the session that avoids the fault of ONNX Runtime; empty if none does.
         option_value: its value.
+        values: the first numbers of arrays in which the sides differ, in words; empty if there are none.
     """
 
     kind: str
@@ -54,6 +55,12 @@ class Cause:
     optimizers: tuple[str, ...] = ()
     option: str = ""
     option_value: Any = None
+    values: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """The difference in words, with numbers of the arrays that differ."""
+        return f"{self.summary} ({self.values})" if self.values else self.summary
 
     @property
     def proof(self) -> str:

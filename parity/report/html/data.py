@@ -92,7 +92,7 @@ def _node(node: GraphNode, texts: _Texts) -> list[Any]:
 
 
 def _cause(cause: Cause, texts: _Texts) -> list[int]:
-    return [texts.number(text) for text in (cause.summary, cause.proof, cause.fix, from_here(cause.source))]
+    return [texts.number(text) for text in (cause.in_words, cause.proof, cause.fix, from_here(cause.source))]
 
 
 def _comparison(c: Comparison, texts: _Texts, with_map: set[int]) -> list[Any]:

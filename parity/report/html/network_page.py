@@ -7,8 +7,8 @@ from dataclasses import replace
 from ...results.cell_report import CellReport
 from ...results.comparison import PASS
 from ...results.network_result import NetworkResult
-from ..detail import amount, check_in_words, from_here, group_by_fault, importance, pluralize, tensor_in_words
-from ..globs import join_names, summarize_paths
+from ..detail import amount, check_in_words, from_here, group_by_fault, importance, same_in_words, tensor_in_words
+from ..globs import join_names
 from ..network import counts_in_words, remarks, verdict_in_words
 from ..tree import Branch, forest
 from .costs import costs_table
@@ -119,9 +119,7 @@ def _fault(group: list[CellReport], report: NetworkResult) -> Fault:
     worst = min(first.differences, key=lambda c: importance(c, report))
     alike = ""
     if others:
-        same = {cell.path for cell in group}
-        names = summarize_paths([path for path in report.cells if path in same], report.cells)
-        alike = f"the same in {pluralize(len(group), 'Cell')}: {names}; this one has the largest error"
+        alike = f"{same_in_words([cell.path for cell in group], report)}; this one has the largest error"
     reason = f"{worst.reason} {amount(worst)}" if worst.reason and worst.index is not None else worst.reason
     return Fault(
         path=first.path or "(root)",

@@ -50,7 +50,7 @@ class Summary:
         failing = sum(row.verdict in (FAIL, NOT_COMPARED, NOT_KNOWN, REFERENCE_WRONG) for row in judged)
         noun = page.noun[0] if len(judged) == 1 else page.noun[1]
         first = next(iter(page.faults), None)
-        cause = "" if first is None else first.causes[0].summary if first.causes else first.summary
+        cause = "" if first is None else first.causes[0].in_words if first.causes else first.summary
         where = "" if first is None else f"{first.path}: "
         return cls(
             model, page.outcome, page.verdict, f"{failing} of {len(judged)} {noun}", where + cause, seconds, file

@@ -312,7 +312,7 @@ def test_results_of_one_op_are_told_apart() -> None:
     report = parity.compare(reference, candidate, (torch.randn(3, 6),))
     (cause,) = report.cells[""].causes
     assert cause.summary == (
-        "elements 0:3 along axis 1 of the input x and elements 3:6 along axis 1 of the input x are exchanged in the "
+        "the first chunk of `x.chunk(2, dim=-1)` and the second chunk of `x.chunk(2, dim=-1)` are exchanged in the "
         "candidate, as a of add and b of add"
     )
 
