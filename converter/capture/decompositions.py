@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -16,7 +16,6 @@ from .tables.table import TABLE
 
 # operators that torch can decompose, but doesn't by default
 EXTRA = [
-    torch.ops.aten.grid_sampler_2d.default,
     torch.ops.aten.dist.default,
     torch.ops.aten.ldexp.Tensor,
 ]
@@ -30,8 +29,6 @@ def decompositions() -> dict[Any, Any]:
     """
     default = torch.export.default_decompositions().items()  # type: ignore[no-untyped-call]
     rules = dict(default) | torch._decomp.get_decompositions(EXTRA)
-    sampler = torch.ops.aten.grid_sampler_2d.default
-    rules[sampler] = functools.partial(_grid_sampler, rules[sampler])
     rules |= creation_rules.RULES
     return {
         operator: rule
@@ -57,23 +54,3 @@ def decompose(exported: torch.export.ExportedProgram, rules: Mapping[Any, Any]) 
 def _is_own_kernel(rule: Any, operator: Any) -> bool:
     """Whether a rule calls the kernel in which ATen composes the operator of others."""
     return isinstance(rule, functools.partial) and rule.keywords.get("kernel") is operator
-
-
-def _grid_sampler(
-    rule: Callable[..., torch.Tensor],
-    a: torch.Tensor,
-    grid: torch.Tensor,
-    interpolation_mode: int = 0,
-    padding_mode: int = 0,
-    align_corners: bool = False,
-) -> torch.Tensor:
-    """torch's decomposition of `grid_sampler_2d`, with the gradient 0 at the bounds: ATen clip_coordinates_set_grad.
-
-    torch's own has the gradient of `clamp`, which passes at the bounds. Bicubic sampling clips no coordinates.
-    """
-    border, reflection, bicubic = 1, 2, 2
-    if align_corners and padding_mode in (border, reflection) and interpolation_mode != bicubic:
-        distance = grid.abs()
-        at_bound = distance >= 1 if padding_mode == border else distance == 1
-        grid = torch.where(at_bound, grid.sign(), grid)
-    return rule(a, grid, interpolation_mode, padding_mode, align_corners)

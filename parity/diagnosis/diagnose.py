@@ -10,7 +10,7 @@ from ..results.cause import Cause
 from ..results.cell_graph import CellGraph
 from .budget import FEWER_CAUSES, BudgetSpentError
 from .catalogue.hypothesis import Entry
-from .catalogue.table import ENTRIES, NAMED
+from .catalogue.table import ENTRIES, NAMED, SETTINGS
 from .cell_graphs import cell_graph
 from .cell_program import CellProgram, Network
 from .changes import changes, line_of_reference
@@ -52,9 +52,14 @@ class Diagnosis:
         for number, cell, evidence in self._failing_calls(path):
             self.failing.setdefault(path, (number, cell))
             found = self._from_difference(cell, evidence, number, class_name)
+            named: list[Cause] = []
             if not found or any(cause.kind == "structure" for cause in found):
                 with suppress(BudgetSpentError):
-                    found = self._from_catalogue(cell, evidence, NAMED) or found
+                    named = self._from_catalogue(cell, evidence, NAMED)
+                if not named and self._is_rewritten(found, path):
+                    with evidence.budget.part(FEWER_CAUSES) as part, suppress(BudgetSpentError):
+                        named = self._from_catalogue(cell, replace(evidence, budget=part), SETTINGS)
+            found = named or found
             if not found:
                 with suppress(BudgetSpentError):  # which the budget notes
                     found = self._from_catalogue(cell, evidence)
@@ -64,6 +69,11 @@ class Diagnosis:
             if found:
                 return found
         return []
+
+    def _is_rewritten(self, found: Sequence[Cause], path: str) -> bool:
+        """Whether the causes are nodes in place of others, which may be an operator of the reference written out."""
+        differences = self.explained[path][1] if found and path in self.explained else []
+        return any(d.kind == "nodes" and d.nodes and d.other_nodes for d in differences)
 
     def graph(self, path: str) -> CellGraph | None:
         """Return the graph of a Cell whose causes were looked for, with marks at those that were proved; else None."""

@@ -7,10 +7,11 @@ the operator with other settings, all of its nodes are one change, named by thes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...converter.capture.tables.sampling import INTERPOLATIONS, PADDINGS
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Source
 from ...runtime.visible import visible_name
@@ -22,6 +23,9 @@ ABSENT = object()
 """The value of a setting that an operator doesn't have."""
 INTERPOLATE = "interpolate"
 """The function of torch that its operators for upsampling belong to."""
+GRID_SAMPLE = "grid_sample"
+SAMPLERS = ("grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "cudnn_grid_sampler")
+"""The function of torch that samples images, and its operators."""
 _UPSAMPLING = re.compile(r"_?upsample_(nearest_exact|nearest|linear|bilinear|trilinear|bicubic)\d?d?(_aa)?")
 
 
@@ -76,6 +80,10 @@ def _operator(nodes: list[Node]) -> Operator:
         settings = {k: v for k, v in settings.items() if k in ("align_corners", "scale_factors")}
         known = {"mode": mode.replace("_", "-"), "antialias": antialias is not None, "align_corners": False}
         return Operator(INTERPOLATE, known | settings, source, tuple(nodes))
+    if name in SAMPLERS:
+        mode, padding = INTERPOLATIONS[settings["interpolation_mode"]], PADDINGS[settings["padding_mode"]]
+        settings = {"mode": mode, "padding_mode": padding, "align_corners": settings["align_corners"]}
+        return Operator(GRID_SAMPLE, settings, source, tuple(nodes))
     if name.startswith("adaptive_avg_pool") and f"{INTERPOLATE}(" in source.text:
         return Operator(INTERPOLATE, {"mode": "area", "antialias": False, "align_corners": False}, source, tuple(nodes))
     return Operator(name, settings, source, tuple(nodes))
@@ -125,16 +133,22 @@ def _differences_of(pairs: list[tuple[Operator, Operator]], comparison: Comparis
     return [d for d in comparison.differences if (nodes := nodes_of(d)) and all(id(node) in own for node in nodes)]
 
 
-def _cause(name: str, different: tuple[tuple[str, Any, Any], ...], candidate: Operator) -> Cause:
-    """Return the cause in the words of the settings."""
+def settings_in_words(different: Sequence[tuple[str, Any, Any]]) -> tuple[str, str]:
+    """Return settings that differ in words, and what to do; each has its name and the values of both sides."""
     parts = [
         f"{visible_name(n)} is {_spelled(b)} in the candidate, {_spelled(a)} in the reference" for n, a, b in different
     ]
     fixes = [f"{visible_name(n)}={_spelled(a)}" for n, a, _ in different if a is not ABSENT]
+    return "; ".join(parts), f"use {', '.join(fixes)}" if fixes else ""
+
+
+def _cause(name: str, different: tuple[tuple[str, Any, Any], ...], candidate: Operator) -> Cause:
+    """Return the cause in the words of the settings."""
+    words, fix = settings_in_words(different)
     setting, ours, theirs = different[0]
     operator = visible_name(name.removeprefix("native_"))
     return Cause(
-        "attribute", f"in {operator}, {'; '.join(parts)}", f"use {', '.join(fixes)}" if fixes else "",
+        "attribute", f"in {operator}, {words}", fix,
         op=name, attribute=setting, reference_value=None if ours is ABSENT else plain(ours),
         candidate_value=None if theirs is ABSENT else plain(theirs), source=place_of_node(candidate.nodes[0]),
     )  # fmt: skip

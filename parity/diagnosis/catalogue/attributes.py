@@ -28,6 +28,8 @@ WORDS = {
 MAX_PADDING = 6
 MAX_PERMUTED_RANK = 5
 PADDINGS = ("padding", "pads")
+FROM_ZERO = ("axis", "correction")
+"""Attributes that may be 0."""
 
 
 def attributes(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
@@ -61,7 +63,7 @@ def _alternatives(
     elif isinstance(value, int):
         rank = len(node.inputs[0].shape) if node.inputs and node.inputs[0] is not None else 0
         others = range(rank) if name == "axis" else {value - 1, value + 1, 2 * value, value // 2, 1}
-        yield from sorted(other for other in set(others) if other != value and (other > 0 or name == "axis"))
+        yield from sorted(other for other in set(others) if other != value and (other > 0 or name in FROM_ZERO))
     elif isinstance(value, tuple) and value:
         yield from _other_tuples(name, value)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from . import (
     attributes,
     by_values,
+    formulas,
     gradients,
     norms,
     recurrence,
     regrouping,
     resizing,
+    sampling,
     state,
     structure,
     tables,
@@ -18,8 +20,16 @@ from . import (
 )
 from .hypothesis import Entry
 
-NAMED: tuple[Entry, ...] = (resizing.resizes, recurrence.reset_gates)
+NAMED: tuple[Entry, ...] = (
+    resizing.resizes,
+    sampling.samples,
+    recurrence.reset_gates,
+    formulas.orders,
+    formulas.others,
+)
 """Changes of many nodes that have a name."""
+SETTINGS: tuple[Entry, ...] = (attributes.attributes, structure.other_functions)
+"""Changes of one node, which a candidate may have written as several."""
 ENTRIES: tuple[Entry, ...] = (
     weights.values,
     weights.buffers,

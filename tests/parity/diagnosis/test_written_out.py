@@ -1,0 +1,134 @@
+"""An operator that one side has written out, with another setting, is named by the setting instead of by nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from cellbridge import parity
+from cellbridge.parity.results.cause import Cause
+
+pytestmark = pytest.mark.causes
+
+IMAGE = torch.randn(1, 2, 7, 7, generator=torch.Generator().manual_seed(0))
+GRID = torch.rand(1, 4, 4, 2, generator=torch.Generator().manual_seed(1)) * 2.2 - 1.1
+
+Function = Callable[[Tensor], Tensor]
+
+
+class Applied(nn.Module):
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._function(x)
+
+
+def causes(reference: Function, candidate: Function) -> list[Cause]:
+    report = parity.compare(Applied(reference), Applied(candidate), (IMAGE,), probe=False)
+    return [cause for path in report.failing for cause in report.cells[path].causes]
+
+
+def sampled(**options: Any) -> Function:
+    return lambda x: functional.grid_sample(x, GRID, **{"align_corners": False} | options)
+
+
+def sampled_by_hand(align_corners: bool) -> Function:
+    """Return bilinear sampling with zeros outside of the image."""
+
+    def sample(x: Tensor) -> Tensor:
+        height, width = x.shape[2:]
+        column, row = (
+            (at + 1) / 2 * (size - 1) if align_corners else ((at + 1) * size - 1) / 2
+            for at, size in ((GRID[..., 0], width), (GRID[..., 1], height))
+        )
+        total = torch.zeros(())
+        for across in (0, 1):
+            for down in (0, 1):
+                i, j = row.floor() + down, column.floor() + across
+                weight = (1 - (row - i).abs()) * (1 - (column - j).abs())
+                inside = ((i >= 0) & (i < height) & (j >= 0) & (j < width)).to(x.dtype)
+                place = (i.clamp(0, height - 1) * width + j.clamp(0, width - 1)).long().flatten(1)
+                pixels = (
+                    x.flatten(2).gather(2, place[:, None].expand(*x.shape[:2], -1)).view(*x.shape[:2], *i.shape[1:])
+                )
+                total = total + pixels * (weight * inside)[:, None]
+        return total
+
+    return sample
+
+
+WRITTEN: dict[str, tuple[Function, Function, str]] = {
+    "corners": (
+        sampled(), sampled(align_corners=True),
+        "in grid_sample, align_corners is True in the candidate, False in the reference",
+    ),
+    "corners by hand": (
+        sampled(align_corners=True), sampled_by_hand(False),
+        "in grid_sample, align_corners is False in the candidate, True in the reference",
+    ),
+    "padding of a sampled image": (
+        sampled(), sampled(padding_mode="border"),
+        "in grid_sample, padding_mode is 'border' in the candidate, 'zeros' in the reference",
+    ),
+    "mode of a sampled image": (
+        sampled(), sampled(mode="nearest"),
+        "in grid_sample, mode is 'nearest' in the candidate, 'bilinear' in the reference",
+    ),
+    "quotient": (
+        lambda x: torch.div(x, 0.3, rounding_mode="floor"), lambda x: (x / 0.3).trunc(),
+        "in div, rounding_mode is 'trunc' in the candidate, 'floor' in the reference",
+    ),
+    "quick GELU": (
+        functional.gelu, lambda x: x * torch.sigmoid(1.702 * x),
+        "the GELU is approximated by x * sigmoid(1.702 x) in the candidate",
+    ),
+    "axis": (
+        lambda x: x.softmax(-1), lambda x: x.exp() / x.exp().sum(-2, keepdim=True),
+        "axis is 2 in the candidate, 3 in the reference",
+    ),
+    "correction": (
+        lambda x: x.var(-1), lambda x: (x - x.mean(-1, keepdim=True)).square().mean(-1),
+        "correction is 0 in the candidate, 1 in the reference",
+    ),
+    "order of a norm": (
+        lambda x: functional.normalize(x, dim=-1), lambda x: x / x.abs().sum(-1, keepdim=True),
+        "in linalg_vector_norm, ord is 1 in the candidate, 2 in the reference",
+    ),
+    "largest element": (
+        lambda x: functional.normalize(x, dim=-1), lambda x: x / x.abs().amax(-1, keepdim=True),
+        "in linalg_vector_norm, ord is inf in the candidate, 2 in the reference",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_the_setting_is_named(name: str) -> None:
+    reference, candidate, words = WRITTEN[name]
+    (cause,) = causes(reference, candidate)
+    assert cause.summary.startswith(words)
+
+
+SOUND: dict[str, tuple[Function, Function]] = {
+    "sampled by hand": (sampled(), sampled_by_hand(False)),
+    "corners by hand": (sampled(align_corners=True), sampled_by_hand(True)),
+    "quotient": (lambda x: torch.div(x, 0.3, rounding_mode="trunc"), lambda x: (x / 0.3).trunc()),
+    "correction": (
+        lambda x: x.var(-1, correction=0), lambda x: (x - x.mean(-1, keepdim=True)).square().mean(-1),
+    ),
+    "order of a norm": (
+        lambda x: functional.normalize(x, p=1, dim=-1), lambda x: x / x.abs().sum(-1, keepdim=True),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_an_operator_written_out_is_the_same(name: str) -> None:
+    reference, candidate = SOUND[name]
+    assert parity.compare(Applied(reference), Applied(candidate), (IMAGE,), probe=False).ok
