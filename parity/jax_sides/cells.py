@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from ..sides.jax_side import JaxSide, is_equinox, is_linen, is_nnx
 from .observer import Observer
@@ -58,21 +57,10 @@ def _of_nnx(network: Any) -> tuple[Any, Call]:
         module = nnx.merge(graph, state, rest)
         modules = {path: each for path, each in nnx.iter_graph(module) if isinstance(each, nnx.Module)}
         named = {".".join(map(str, path)): each for path, each in modules.items()}
-        _widen(modules.values())
         with _observed(named, observer):
             return module(*args, **kwargs)
 
     return pure, call
-
-
-def _widen(modules: Iterable[Any]) -> None:
-    """In a run in float64, let modules compute in it that keep the dtype they were made with, as `nnx.Embed` does."""
-    if jnp.result_type(float) != jnp.float64:
-        return
-    for module in modules:
-        dtype = vars(module).get("dtype")
-        if dtype is not None and jnp.issubdtype(dtype, jnp.floating):
-            module.dtype = jnp.float64
 
 
 def _of_linen(side: JaxSide) -> tuple[Any, Call]:

@@ -58,6 +58,21 @@ def compare_with_jax(
     seed = options.get("seed", 0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / NAME
-        with report_user_errors("jax_side", "when the network was run"):
-            record_jax(side, path, tuple(arrays), keywords, seed, options.get("grads", True))
-        return compare_with_recording(module, path, args, kwargs, names=names, progress=progress, **options)
+        again = Path(folder) / "perturbed"
+
+        def record(path: Path, *, perturbed: bool = False) -> list[str]:
+            with report_user_errors("jax_side", "when the network was run"):
+                return record_jax(
+                    side, path, tuple(arrays), keywords, seed, options.get("grads", True), perturbed=perturbed
+                )
+
+        def perturbed() -> Path:
+            record(again, perturbed=True)
+            return again
+
+        notes = record(path)
+        report = compare_with_recording(
+            module, path, args, kwargs, names=names, perturbed=perturbed, progress=progress, **options
+        )
+        report.notes += notes
+        return report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 
 from ...runtime.errors import UsageError
@@ -23,6 +23,8 @@ class RecordedSide:
         names: what the reference's Cells are called in the recording. Names that it doesn't have are looked for by
             the habits of frameworks.
         parameters: the shapes of the reference's parameters and buffers.
+        perturbed: records the network again, in float64 and with the numbers in its code perturbed; None if it can't be
+            run here.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class RecordedSide:
         like: Records | None = None,
         names: NameMap | None = None,
         parameters: Mapping[str, tuple[int, ...]] | None = None,
+        perturbed: Callable[[], Recording] | None = None,
     ) -> None:
         self.name = name
         self.recording = recording
@@ -48,9 +51,13 @@ class RecordedSide:
         gradients = any(one.role in ("parameter_gradient", INPUT_GRADIENT) for one in recording.index.tensors)
         self.capabilities = Capabilities(tuple(checks), gradients, own_precision=False, recorded=True)
         self.recorded = cache(self._recorded)
+        self.has_perturbed_run = perturbed is not None
+        self._perturbed = cache(perturbed) if perturbed is not None else None
 
     def run(self, run: Run) -> Records:
         """Return what was recorded in the dtype of a run."""
+        if run.perturbed and self._perturbed is not None:
+            return self._read(self._perturbed(), run.dtype).records
         return self.recorded(run.dtype).records
 
     def _recorded(self, dtype: str, step: int = 0) -> RecordedRun:
@@ -59,7 +66,10 @@ class RecordedSide:
                 raise UsageError(f"{self.recording.name} is empty: no tensor was recorded in it")
             runs = " and ".join(self.recording.runs)
             raise UsageError(f"{self.recording.name} has no run in {dtype}; it has {runs}")
-        return self.recording.run(dtype, step, like=self.like, names=self.names, parameters=self.parameter_names)
+        return self._read(self.recording, dtype, step)
+
+    def _read(self, recording: Recording, dtype: str, step: int = 0) -> RecordedRun:
+        return recording.run(dtype, step, like=self.like, names=self.names, parameters=self.parameter_names)
 
     @property
     def notes(self) -> list[str]:
