@@ -48,6 +48,7 @@ class CellProgram:
         cotangents: the recorded gradients of the outputs; None for an output without one.
         own_parameters: names of the parameters whose gradient comes from this call alone.
         slots: the names that this side has for inputs of the Cell, which may not be those of the keys.
+        places: the lines of code that constants come from.
     """
 
     path: str
@@ -58,6 +59,7 @@ class CellProgram:
     cotangents: tuple[Array | None, ...]
     own_parameters: frozenset[str]
     slots: Mapping[Value, str] = field(default_factory=dict)
+    places: Mapping[Value, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from ...runtime.ops.registry import get
 from ...runtime.visible import visible_name
 from ..results.cause import Cause
 from ..sides.records import OUTPUT_GRADIENT, Array
+from . import relative_positions
 from .array_relations import numbers_in_words, relation
 from .changes import Change, changes
 from .differences import Comparison, Difference
@@ -133,6 +134,10 @@ class _Describer:
                 "attribute", summary, f"use {spelling(a)}", op=node.op, reference_value=a, candidate_value=b,
                 source=place_of_node(other),
             )  # fmt: skip
+        if settings := self._positions(ours, theirs):
+            return Cause(
+                "attribute", f"in the constant in {node.op}, {settings}", op=node.op, source=place_of_node(other)
+            )
         known = relation(ours, theirs)
         how = known or "has other values"
         return Cause(
@@ -271,8 +276,20 @@ class _Describer:
                 "structure", f"{visible_name(lost)} is left out of the candidate", f"call {visible_name(lost)}"
             )
         place = "the result" if key.kind == "output" else f"the value passed to {visible_name(key.path)}"
+        cells = self.comparison.reference, self.comparison.candidate
+        arrays = [array_of(cell, value) for cell, value in zip(cells, (ours, theirs), strict=True)]
+        source = self.comparison.candidate.places.get(theirs, "") if theirs is not None else ""
+        if settings := self._positions(*arrays):
+            return Cause("attribute", f"in {place}, {settings}", source=source)
         name, other = self._names_of(ours, theirs)
-        return Cause("structure", f"{place} is {other} in the candidate, {name} in the reference")
+        summary = f"{place} is {other} in the candidate, {name} in the reference"
+        numbers = numbers_in_words(*arrays) if any(x is not None and x.size > 1 for x in arrays) else ""
+        return Cause("structure", summary, source=source, values=numbers)
+
+    @staticmethod
+    def _positions(ours: Array | None, theirs: Array | None) -> str:
+        """The settings in which two tables of relative positions differ; "" for other tables."""
+        return "" if ours is None or theirs is None else relative_positions.in_words(ours, theirs)
 
     def _lost_cell(self, value: Value) -> str:
         """Return the path of the Cell that returns a value in the reference, if the candidate never calls it."""

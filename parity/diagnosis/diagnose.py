@@ -17,6 +17,7 @@ from .changes import changes, line_of_reference
 from .descriptions import describe, in_places
 from .differences import Comparison, Difference
 from .evidence import Agreement, Evidence
+from .fixed_values import with_tables
 from .linear_forms import as_linear
 from .operators import operator_changes
 from .rebuilding import INVALID
@@ -128,12 +129,27 @@ class Diagnosis:
     def _from_difference(self, cell: CellProgram, evidence: Evidence, number: int, class_name: str) -> list[Cause]:
         """Return the smallest set of differences between the two programs that explains the candidate's values."""
         theirs = self.candidate_call(number)
+        if theirs is None:
+            return []
         try:
-            if theirs is not None and any(node.op == "linear" for node in cell.program.nodes):
+            if any(node.op == "linear" for node in cell.program.nodes):
                 theirs = as_linear(theirs)
-            comparison = None if theirs is None else Comparison.of(cell, theirs)
+            found = self._from_programs(cell, theirs, evidence, class_name)
+            if len(found) == 1:
+                return found
+            tables = with_tables(cell), with_tables(theirs)
+            if tables == (None, None):
+                return found
+            in_tables = self._from_programs(tables[0] or cell, tables[1] or theirs, evidence, class_name)
         except INVALID:
             return []
+        return in_tables if len(in_tables) == 1 else found
+
+    def _from_programs(
+        self, cell: CellProgram, candidate: CellProgram, evidence: Evidence, class_name: str
+    ) -> list[Cause]:
+        """Return the same for two programs of the Cell."""
+        comparison = Comparison.of(cell, candidate)
         if comparison is None:
             return []
         for change in operator_changes(comparison):

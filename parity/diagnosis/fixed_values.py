@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value
+from ...runtime.ops.random import RANDOM_OPS
 from ...runtime.programs.interpreter import execute
+from ...runtime.tracing import Builder
 from ..sides.records import Array
 from .cell_program import CellProgram
 from .differences import Comparison, Difference
-from .rebuilding import INVALID
+from .rebuilding import INVALID, Operands, Results, keep, rebuild
 
+MAX_ELEMENTS = 2**22
+"""The most elements of all tables of a Cell that are computed."""
 Operand = tuple[Node, int]
 """A node, and which of its operands is meant."""
 
@@ -62,3 +68,51 @@ def exchanged_table(comparison: Comparison, difference: Difference) -> tuple[Ope
         return None
     pair = zip(used.pop(), programs, strict=True)
     return found[0] if all(value is not None and is_fixed(program, value) for value, program in pair) else None
+
+
+def with_tables(cell: CellProgram) -> CellProgram | None:
+    """Return a Cell with constants in place of the nodes that compute fixed values; None if it computes none.
+
+    Two programs that count positions in other ways may differ in many nodes. With such tables computed they differ in
+    one array.
+
+    Raises:
+        CellbridgeError: the values can't be computed.
+    """
+    program = cell.program
+    fixed = {constant.value for constant in program.constants}
+    nodes: list[Node] = []
+    for node in program.nodes:
+        if node.op not in RANDOM_OPS and all(value is None or value in fixed for value in node.inputs):
+            fixed.update(node.outputs)
+            nodes.append(node)
+    own = {id(node) for node in nodes}
+    needed = {v for node in program.nodes if id(node) not in own for v in node.inputs} | {*program.outputs}
+    wanted = [v for node in nodes for v in node.outputs if v in needed]
+    if not wanted or any(v.type.sizes is None for v in wanted):
+        return None
+    arrays = dict(zip(wanted, execute(program, cell.arrays, wanted=wanted), strict=True))
+    if sum(array.size for array in arrays.values()) > MAX_ELEMENTS:
+        return None
+    places: dict[Value, str] = {}
+
+    def rule(builder: Builder, position: int, node: Node, operands: Operands) -> Results:
+        if id(node) not in own or not any(v in arrays for v in node.outputs):
+            return keep(builder, position, node, operands)
+        known = {v: builder.constant(arrays[v], v.dtype) for v in node.outputs if v in arrays}
+        places.update({known[v].value: str(node.source or "") for v in known})
+        return tuple(known.get(v, next(iter(known.values()))) for v in node.outputs)
+
+    return replace(cell, program=_without_unused(rebuild(program, rule)), places=places)
+
+
+def _without_unused(program: Program) -> Program:
+    """Return a program without nodes and constants that nothing uses."""
+    used = {*program.outputs, *program.updates.values()}
+    kept: list[Node] = []
+    for node in reversed(program.nodes):
+        if not used.isdisjoint(node.outputs) or not node.outputs:
+            kept.append(node)
+            used.update(v for v in node.inputs if v is not None)
+    constants = tuple(constant for constant in program.constants if constant.value in used)
+    return program.replace(nodes=tuple(reversed(kept)), constants=constants)

@@ -7,6 +7,7 @@ from . import (
     by_values,
     formulas,
     gradients,
+    masks,
     norms,
     recurrence,
     regrouping,
@@ -28,13 +29,14 @@ NAMED: tuple[Entry, ...] = (
     formulas.others,
 )
 """Changes of many nodes that have a name."""
-SETTINGS: tuple[Entry, ...] = (attributes.attributes, structure.other_functions)
-"""Changes of one node, which a candidate may have written as several."""
+SETTINGS: tuple[Entry, ...] = (masks.ignored, attributes.attributes, structure.other_functions)
+"""Changes of one node or value, which a candidate may have written as several."""
 ENTRIES: tuple[Entry, ...] = (
     weights.values,
     weights.buffers,
     gradients.frozen,
     gradients.scaled,
+    masks.ignored,
     wiring.left_out_cells,
     structure.omissions,
     structure.other_functions,
