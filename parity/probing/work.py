@@ -29,6 +29,9 @@ GRADIENT_SHARE = 0.25
 OF_A_GRADIENT = 3.0
 """The work of a run with gradients, in runs forward."""
 
+OPERATIONS_OF_A_STEP = 4.0
+"""The calls of NumPy in a step of a recurrent layer, which are quicker than operations of their own."""
+RECURRENT = frozenset({"lstm", "gru", "rnn"})
 MATRIX_PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "matmul", "linear"})
 
 
@@ -71,6 +74,8 @@ def work_of_run(side: Side) -> float:
 def _of_operation(op: str, operands: Sequence[Sequence[int]], results: Sequence[Sequence[int]]) -> float:
     """Return the work of an operation on operands of these shapes, with results of those."""
     written = float(sum(map(math.prod, results)))
+    if op in RECURRENT and operands and len(operands[0]) == 3:
+        return _of_layer(operands)
     if op in MATRIX_PRODUCTS and len(operands) > 1 and results:
         first, second = operands[-2:] if op in ("addmm", "baddbmm") else operands[:2]
         return math.sqrt(math.prod(first) * math.prod(second) * math.prod(results[0])) + OF_AN_OPERATION
@@ -79,6 +84,13 @@ def _of_operation(op: str, operands: Sequence[Sequence[int]], results: Sequence[
     if "attention" in op and len(operands) > 1:
         return 2 * math.prod(operands[0]) * (operands[1][-2] if len(operands[1]) > 1 else 1) + OF_AN_OPERATION
     return written + OF_AN_OPERATION
+
+
+def _of_layer(operands: Sequence[Sequence[int]]) -> float:
+    """Return the work of a recurrent layer on an input (time, batch, features), states and weights."""
+    time, batch, _ = operands[0]
+    weights = sum(math.prod(shape) for shape in operands[1:] if len(shape) == 2)
+    return time * (batch * weights + OPERATIONS_OF_A_STEP * OF_AN_OPERATION)
 
 
 def _of_program(program: Program) -> float:

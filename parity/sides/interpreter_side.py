@@ -34,6 +34,7 @@ from .records import (
     native_capabilities,
     random_cotangents,
 )
+from .remembered import evaluate_or_remember
 from .replay import Replay
 from .rounded_numbers import SAMPLES, perturb_program
 
@@ -135,7 +136,9 @@ class InterpreterSide:
         if not run.grads or records.broken:
             observer = _BoundaryObserver(BoundaryKeys.of(program, run, names), records)
             wanted = [*program.outputs, *updates.values()]
-            results = execute(program, inputs, wanted=wanted, draws=draws, observe=observer)
+            results = execute(
+                program, inputs, wanted=wanted, draws=draws, observe=observer, evaluate=evaluate_or_remember
+            )
             records.updates = dict(zip(updates, results[len(program.outputs) :], strict=True))
             return records
         backward = self._gradient(run.dtype, run.perturbed)
@@ -150,7 +153,14 @@ class InterpreterSide:
         wanted = [*program.outputs, *updates.values(), *of_parameters.values()]
         wanted += [value for value in backward.input_gradients if value is not None]
         with_gradients = _with_data_of(program, backward.program)
-        results = execute(with_gradients, [*inputs, *seeds], wanted=wanted, draws=draws, observe=observer)
+        results = execute(
+            with_gradients,
+            [*inputs, *seeds],
+            wanted=wanted,
+            draws=draws,
+            observe=observer,
+            evaluate=evaluate_or_remember,
+        )
         computed = dict(zip(wanted, results, strict=True))
         records.updates = {name: computed[value] for name, value in updates.items()}
         records.parameter_gradients = dict.fromkeys(backward.parameter_gradients)
@@ -201,6 +211,9 @@ def _with_updated_buffers(program: Program, inputs: list[Array], draws: dict[str
 
 def _with_data_of(program: Program, other: Program) -> Program:
     """Return another program with the parameters and buffers of this one, which may have been changed."""
+    same = all(p.data is program.parameters[name].data for name, p in other.parameters.items())
+    if same and all(b.data is program.buffers[name].data for name, b in other.buffers.items()):
+        return other  # whose plans are made already
     parameters = {name: replace(p, data=program.parameters[name].data) for name, p in other.parameters.items()}
     buffers = {name: replace(b, data=program.buffers[name].data) for name, b in other.buffers.items()}
     return other.replace(parameters=parameters, buffers=buffers)

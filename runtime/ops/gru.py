@@ -15,6 +15,7 @@ from .recurrent import (
     activate,
     batch_last,
     check_operands,
+    few_rows_times,
     input_gates,
     operand_gradients,
     previous_outputs,
@@ -171,7 +172,7 @@ def _run(
     residuals = np.empty((2, *x.shape[:2], hidden), x.dtype) if with_gates else None
 
     def step(t: int, h: Array) -> tuple[Array]:
-        from_state = h @ weight_hh.T
+        from_state = few_rows_times(h, weight_hh.T)
         if bias_hh is not None:
             from_state += bias_hh
         if residuals is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .float64_forms import Writer
-from .recurrent import SECOND_ORDER, batch_last, run_steps_backward
+from .recurrent import SECOND_ORDER, batch_last, few_rows_times, run_steps_backward
 from .recurrent_onnx import Steps
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
@@ -73,7 +73,7 @@ def _(
     def step(t: int, g_h: Array) -> tuple[Array]:
         g_from_state[t] *= g_h[:, None]
         h_to_n[t] *= g_h
-        return (g_h * z[t] + g_from_state[t].reshape(batch, len(weight_hh)) @ weight_hh,)
+        return (g_h * z[t] + few_rows_times(g_from_state[t].reshape(batch, len(weight_hh)), weight_hh),)
 
     last = np.zeros((batch, hidden), r.dtype) if g_hn is None else g_hn
     (g_h0,) = run_steps_backward(step, time, g_ys, (last,), lengths, reverse=reverse)

@@ -16,6 +16,7 @@ from .recurrent import (
     activate,
     batch_last,
     check_operands,
+    few_rows_times,
     input_gates,
     operand_gradients,
     previous_outputs,
@@ -210,7 +211,7 @@ def _run(
     residuals = np.empty((2, len(x), *c0.shape), x.dtype) if with_gates else None
 
     def step(t: int, h: Array, c: Array) -> tuple[Array, Array]:
-        gates[t] += h @ weight_hh.T
+        gates[t] += few_rows_times(h, weight_hh.T)
         i, f, g, o = activate(gates[t], "ssts")
         new_c = f * c + i * g
         tanh_c = np.tanh(new_c)

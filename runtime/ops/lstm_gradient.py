@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .float64_forms import Writer
-from .recurrent import SECOND_ORDER, batch_last, run_steps_backward
+from .recurrent import SECOND_ORDER, batch_last, few_rows_times, run_steps_backward
 from .recurrent_onnx import Steps, transpose
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
@@ -100,7 +100,7 @@ def _(
         g_c = g_c + g_h * h_to_c[t]
         g_gates[t, :, :3] *= g_c[:, None]
         g_gates[t, :, 3] *= g_h
-        return g_gates[t].reshape(batch, len(weight_hh)) @ weight_hh, g_c * f[t]
+        return few_rows_times(g_gates[t].reshape(batch, len(weight_hh)), weight_hh), g_c * f[t]
 
     g_states = run_steps_backward(step, time, g_ys, (last_h, last_c), lengths, reverse=reverse)
     flat = g_gates.reshape(time, batch, len(weight_hh))

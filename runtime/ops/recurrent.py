@@ -14,6 +14,7 @@ Sequences may differ in length. Beyond the end of a sequence, its outputs are 0 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,8 @@ from . import comparison, creation, elementwise, reduction, shaping, slicing
 from .common import require_same_dtype
 from .registry import Array, Type, require
 
+MAX_VECTORS = 3
+"""The most rows that are multiplied one by one."""
 SECOND_ORDER = "second derivatives of recurrent layers are not implemented; write the layer as a loop over the steps"
 
 
@@ -147,6 +150,20 @@ def input_gates(x: Array, weight: Array, *biases: Array | None) -> Array:
     return gates.reshape(*x.shape[:2], gates.shape[1])
 
 
+def few_rows_times(rows: Array, matrix: Array) -> Array:
+    """`rows @ matrix`, for a matrix (n, m) and few rows (batch, n) in each of many steps.
+
+    A product of matrices first copies the second one into another order, which takes longer than three products with a
+    vector: reading the matrix is what these steps cost.
+    """
+    if not 1 < len(rows) <= MAX_VECTORS:
+        return rows @ matrix
+    result = np.empty((len(rows), matrix.shape[1]), rows.dtype)
+    for row, out in zip(rows, result, strict=True):
+        np.matmul(row, matrix, out=out)
+    return result
+
+
 def activate(gates: Array, functions: str) -> list[Array]:
     """Apply sigmoid ("s") or tanh ("t") in place to each gate of the last axis; return views of the gates.
 
@@ -154,8 +171,12 @@ def activate(gates: Array, functions: str) -> list[Array]:
         gates: (..., gates * hidden).
         functions: a letter per gate, such as "ssts".
     """
-    parts = np.split(gates, len(functions), axis=-1)
-    for part, function in zip(parts, functions, strict=True):
+    hidden = gates.shape[-1] // len(functions)
+    parts = [gates[..., n * hidden : (n + 1) * hidden] for n in range(len(functions))]
+    start = 0
+    for function, group in itertools.groupby(functions):  # equal functions of neighbouring gates in one call
+        end = start + len(list(group))
+        part = gates[..., start * hidden : end * hidden]
         if function == "t":
             np.tanh(part, out=part)
         else:
@@ -163,6 +184,7 @@ def activate(gates: Array, functions: str) -> list[Array]:
             np.exp(part, out=part)
             part += 1
             np.reciprocal(part, out=part)
+        start = end
     return parts
 
 

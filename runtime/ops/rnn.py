@@ -12,6 +12,7 @@ from .float64_forms import Writer
 from .recurrent import (
     SECOND_ORDER,
     check_operands,
+    few_rows_times,
     input_gates,
     operand_gradients,
     previous_outputs,
@@ -79,7 +80,7 @@ def _(
     gates = input_gates(x, weight_ih, bias_ih, bias_hh)
 
     def step(t: int, h: Array) -> tuple[Array]:
-        gates[t] += h @ weight_hh.T
+        gates[t] += few_rows_times(h, weight_hh.T)
         return (np.tanh(gates[t]) if nonlinearity == "tanh" else np.maximum(gates[t], 0),)
 
     ys, h = run_steps(step, x, (h0,), lengths, reverse=reverse)
@@ -190,7 +191,7 @@ def _(
 
     def step(t: int, g_h: Array) -> tuple[Array]:
         g_gates[t] *= g_h
-        return (g_gates[t] @ weight_hh,)
+        return (few_rows_times(g_gates[t], weight_hh),)
 
     last = np.zeros(ys.shape[1:], ys.dtype) if g_hn is None else g_hn
     (g_h0,) = run_steps_backward(step, len(ys), g_ys, (last,), lengths, reverse=reverse)

@@ -10,8 +10,9 @@ import numpy as np
 from ..errors import CellbridgeError, ProgramError, ShapeError, UsageError
 from ..ir.dims import Dim, SymbolicDim, substitute, symbols_in
 from ..ir.program import Program
-from ..ir.types import Node, Value
+from ..ir.types import Node, Type, Value
 from ..memory import check_memory
+from ..ops.registry import Op
 from ..ops.registry import evaluate as evaluate_op
 from ..precision import effective_dtype
 from ..tree import argument_paths
@@ -20,6 +21,7 @@ from .plan import Step, plan
 
 Array = np.ndarray[Any, Any]
 Observer = Callable[[Node, Array], Array]
+Evaluate = Callable[[Op, list[Array | None], dict[str, Any], tuple[Type, ...]], tuple[Array, ...]]
 
 
 def execute(
@@ -30,6 +32,7 @@ def execute(
     stored: Mapping[Value, Array] | None = None,
     draws: Mapping[str, Array] | None = None,
     observe: Observer | None = None,
+    evaluate: Evaluate = evaluate_op,
 ) -> list[Array]:
     """Run a program.
 
@@ -41,6 +44,7 @@ def execute(
         draws: results of random nodes to replay, by value name; other random nodes draw new numbers.
         observe: called with each `boundary` node and its array; its return value replaces the array. With an observer
             every boundary is computed, otherwise only those that `wanted` needs.
+        evaluate: computes an op, as `runtime.ops.registry.evaluate` does; the same results from where they are known.
 
     Returns:
         One array per wanted value.
@@ -53,7 +57,7 @@ def execute(
     values: dict[Value, Array] = program.constant_data.arrays() | dict(stored or {})
     sizes = bind(program, inputs)
     values.update(zip(program.inputs, inputs, strict=True))
-    run = _Interpretation(program, values, sizes, draws or {}, observe)
+    run = _Interpretation(program, values, sizes, draws or {}, observe, evaluate)
     with np.errstate(all="ignore"):
         run.run(plan(program, wanted, every_boundary=observe is not None))
     return [run.values[value] for value in wanted]
@@ -69,11 +73,13 @@ class _Interpretation(Evaluation):
         sizes: Mapping[str, Dim],
         draws: Mapping[str, Array],
         observe: Observer | None,
+        evaluate: Evaluate,
     ) -> None:
         super().__init__(values, sizes)
         self.program = program
         self.draws = draws
         self.observe = observe
+        self.evaluate = evaluate
 
     def apply(self, step: Step, operands: list[Any]) -> tuple[Array, ...]:
         """Return the outputs of a node: replayed draws, computed results, or the observer's replacements."""
@@ -91,7 +97,7 @@ class _Interpretation(Evaluation):
                 if (shape := self._static_shape(value)) is not None:
                     check_memory(shape, value.dtype)
             types = tuple(value.type for value in step.node.outputs)
-            return evaluate_op(step.op, operands, self.attributes(step), types)
+            return self.evaluate(step.op, operands, self.attributes(step), types)
         except ProgramError:
             raise
         except FAILURES as error:
