@@ -65,6 +65,7 @@ def test_a_cache_that_inner_modules_fill_comes_out() -> None:
 
 
 @pytest.mark.parametrize("train", [False, True])
+@pytest.mark.every(2)
 def test_a_cache_goes_in_and_its_gradients_are_compared(train: bool) -> None:
     report = parity.check(Decoder(), (torch.randn(2, 1, 4),), {"cache": _filled()}, train=train)
     report.raise_if_failed()
@@ -130,6 +131,7 @@ def test_draws_that_decide_nothing_are_fine() -> None:
 
 
 @pytest.mark.parametrize("share", [1e-9, 0.5, 1 - 1e-9])
+@pytest.mark.every(3)
 def test_draws_that_skip_layers_are_refused_whatever_was_drawn(share: float) -> None:
     with pytest.raises(ConversionError, match="draws random numbers with Python's random"):
         converter.from_torch(DropsLayers(share), (torch.randn(2, 4),), train=True)

@@ -103,7 +103,7 @@ MODULES = (Branches, BranchesOnSize, Nested, Repeated, Scanned, Mapped, Checkpoi
 
 
 @pytest.mark.parametrize("module_class", MODULES)
-@pytest.mark.every(3)
+@pytest.mark.every(9)
 def test_control_flow_follows_its_input(module_class: type[nn.Module]) -> None:
     torch.manual_seed(1)
     module = module_class().double()
@@ -137,6 +137,7 @@ def test_associative_scan() -> None:
 
 
 @pytest.mark.parametrize("module_class", [Branches, Scanned])
+@pytest.mark.every(2)
 def test_saved_printed_and_retyped(module_class: type[nn.Module], tmp_path: Any) -> None:
     x = torch.randn(5, 3)
     program = converter.from_torch(module_class(), (x,))

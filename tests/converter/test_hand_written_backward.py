@@ -106,7 +106,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "dynamic"])
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
-@pytest.mark.every(6)
+@pytest.mark.every(18)
 def test_gradients_are_those_of_the_backward(function, dynamic, tmp_path):
     module = Network(function)
     x = X.clone().requires_grad_()

@@ -57,7 +57,7 @@ def assert_same(found: Any, wanted: list[Tensor]) -> None:
 
 @pytest.mark.parametrize("kind", REAL_OR_COMPLEX)
 @pytest.mark.parametrize("name", sorted(OF_SQUARE.keys() - UNSYMMETRIC))
-@pytest.mark.every(6)
+@pytest.mark.every(18)
 def test_values_and_gradients(name: str, kind: str) -> None:
     module, program, inputs = captured(name, kind)
     outputs, gradients = with_gradients(module, inputs)
@@ -73,6 +73,7 @@ def test_values_and_gradients(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(UNSYMMETRIC))
+@pytest.mark.every(2)
 def test_eigenvalues_of_matrices_that_are_not_symmetric_are_refused(name: str) -> None:
     with pytest.raises(UnsupportedOperators, match=r"op eig in .*aren't symmetric"):
         to_onnx(captured(name, "real")[1])

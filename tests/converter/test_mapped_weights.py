@@ -192,6 +192,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads the process's peak of memory, in Linux's unit")
+@pytest.mark.slow
 def test_writing_holds_few_tensors_at_a_time(tmp_path: Path) -> None:
     each = 2048 * 2048 * 4
     state = {f"{i}.weight": torch.full((2048, 2048), i / 64, dtype=torch.bfloat16) for i in range(24)}

@@ -105,7 +105,7 @@ CAPTURED = [
 
 @pytest.mark.parametrize("mask", [MASK, OTHER_MASK, torch.ones(4, 5, dtype=torch.bool)], ids=["same", "other", "all"])
 @pytest.mark.parametrize("change", CAPTURED)
-@pytest.mark.every(6)
+@pytest.mark.every(18)
 def test_changes_by_a_mask_are_captured(change: Callable[..., Tensor], mask: Tensor) -> None:
     assert_matches_torch(TimeMix(change), X, MASK, other_args=(X.flip(0), mask))
 
@@ -127,6 +127,7 @@ def _parameter_set(module: Any, x: Tensor, mask: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("change", [_parameter_masked, _parameter_filled, _parameter_set])
+@pytest.mark.every(3)
 def test_a_parameter_changed_by_a_mask_is_refused_with_what_to_write(change: Callable[..., Tensor]) -> None:
     with pytest.raises(ConversionError) as refusal:
         from_torch(TimeMix(change), (X, MASK))

@@ -38,6 +38,7 @@ def test_a_frozen_batch_norm_stays_in_eval_mode():
 
 
 @pytest.mark.parametrize("start", ["eval", "train"])
+@pytest.mark.every(2)
 def test_a_module_in_one_mode_is_put_into_train_mode(start):
     network = getattr(Network(), start)()
     assert len(from_torch(network, (X,), train=True).updates) == 6

@@ -174,6 +174,7 @@ def test_what_the_newer_exporter_wrote(name: str) -> None:
     "name",
     ["decoder_lm", "transformer_encoder", *(pytest.param(n, marks=pytest.mark.slow) for n in ("resnet18", "unet"))],
 )
+@pytest.mark.every(2)
 def test_a_program_comes_back_as_it_was(name: str) -> None:
     fixture = importlib.import_module(f"fixtures.{name}")
     torch.manual_seed(0)

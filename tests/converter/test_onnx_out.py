@@ -308,6 +308,7 @@ class OfParameters(nn.Module):
 
 
 @pytest.mark.parametrize("optimize", [True, False])
+@pytest.mark.every(2)
 def test_what_onnx_lacks_is_computed_where_it_depends_on_no_input(optimize: bool) -> None:
     torch.manual_seed(0)  # now and then a matrix is ill-conditioned
     module, x = OfParameters().eval(), torch.randn(3, 4)

@@ -270,7 +270,7 @@ def check_at_opset(case: Any, opset: int, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("fixture", FIXTURES)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_fixtures_pass_the_full_checker(fixture: str, tmp_path: Any) -> None:
     user_file = load(f"fixtures/{fixture}.py")
     program = from_torch(user_file.module, user_file.args, user_file.kwargs, dynamic_shapes=user_file.dynamic_shapes)
@@ -334,7 +334,7 @@ def test_a_cast_to_float32_comes_before_a_transposition() -> None:
 
 @pytest.mark.parametrize("train", [False, True], ids=["outputs", "states"])
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 def test_the_directions_of_a_recurrent_layer_are_one_node(kind: str, train: bool) -> None:
     class Layers(nn.Module):
         def __init__(self) -> None:

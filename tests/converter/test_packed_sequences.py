@@ -56,6 +56,7 @@ def assert_matches(module: nn.Module, program: Any, x: torch.Tensor, lengths: li
 
 
 @pytest.mark.parametrize(("module", "lengths"), CASES.values(), ids=CASES)
+@pytest.mark.every(3)
 def test_any_lengths_give_what_torch_gives(module: Packed, lengths: tuple[list[int], ...]) -> None:
     module = module.double().eval()
     x = torch.randn((3, STEPS, 4) if module.batch_first else (STEPS, 3, 4), dtype=torch.float64)
@@ -65,6 +66,7 @@ def test_any_lengths_give_what_torch_gives(module: Packed, lengths: tuple[list[i
 
 
 @pytest.mark.parametrize("case", ["LSTM", "GRU, layers in both directions"])
+@pytest.mark.every(2)
 def test_gradients_and_the_onnx_model_agree_at_several_lengths(case: str) -> None:
     module, lengths = CASES[case]
     x = torch.randn((3, STEPS, 4) if module.batch_first else (STEPS, 3, 4))
@@ -106,6 +108,7 @@ class Constant(nn.Module):
 
 
 @pytest.mark.parametrize("module", [Rows(), Constant()], ids=["rows", "constant"])
+@pytest.mark.every(2)
 def test_what_else_is_done_with_packed_sequences(module: nn.Module) -> None:
     module, x = module.double(), torch.randn(3, STEPS, 4, dtype=torch.float64)
     program = converter.from_torch(module, (x, torch.tensor(ANY[0])))

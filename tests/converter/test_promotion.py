@@ -142,7 +142,7 @@ class Composed(nn.Module):
 
 @pytest.mark.filterwarnings("ignore:.*chain_matmul is deprecated")
 @pytest.mark.parametrize("name", COMPOSED)
-@pytest.mark.every(6)
+@pytest.mark.every(18)
 def test_autocast_reaches_the_parts_of_operators(name: str) -> None:
     torch.manual_seed(0)
     module, x = Composed(COMPOSED[name]), torch.randn(2, 4, 4)

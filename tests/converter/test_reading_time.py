@@ -35,6 +35,7 @@ def _chain(operator: str, name: Callable[[int], str] = str) -> list[onnx.NodePro
 
 
 @pytest.mark.parametrize("name", [str, "/layer.{}/relu".format], ids=["one Cell", "a Cell each"])
+@pytest.mark.every(2)
 def test_long_chains_of_nodes_and_cells(name: Callable[[int], str]) -> None:
     with limited(10, processor=True):
         program = from_onnx(_model(_chain("Relu", name), {"x": [3]}))
@@ -49,6 +50,7 @@ def test_one_value_that_goes_into_many_cells() -> None:
 
 
 @pytest.mark.parametrize("name", ["d {}", "a+{}"])
+@pytest.mark.every(2)
 def test_many_names_of_dimensions(name: str) -> None:
     shapes: dict[str, list[int | str]] = {f"x{i}": [name.format(i)] for i in range(MANY)}
     shapes |= {f"z{i}": ["!" * (i % 900 + 1) + "a" + "?" * (i // 900)] for i in range(1000)}
@@ -74,6 +76,7 @@ def test_long_expressions_of_dimensions_are_read_once_and_not_without_end(
 
 
 @pytest.mark.parametrize("rank", [65, 10**6])
+@pytest.mark.every(2)
 def test_no_tensor_has_more_dimensions_than_numpy_can(rank: int) -> None:
     with limited(5, processor=True), pytest.raises(ConversionError, match=f"at most 64 dimensions, not {rank}"):
         from_onnx(model("net (float[1] x) => (float y) { y = Reshape(x, s) }", s=np.ones(rank, np.int64)))

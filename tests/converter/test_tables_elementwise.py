@@ -42,6 +42,7 @@ FUNCTIONS_OF_POSITIVE_NUMBERS = ["acosh", "log", "log10", "log1p", "log2", "reci
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+@pytest.mark.every(3)
 def test_functions(check, dtype):
     def functions(u, p):
         return [getattr(torch, name)(u) for name in FUNCTIONS] + [
@@ -79,6 +80,7 @@ def test_special_values(check):
 
 
 @pytest.mark.parametrize("other", [Y, ROW, ZERO_DIM, normal(5, 1, 1)], ids=["same", "row", "scalar", "outer"])
+@pytest.mark.every(3)
 def test_arithmetic(check, other):
     def functions(x, y):
         return [
@@ -94,6 +96,7 @@ def test_arithmetic(check, other):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.every(2)
 def test_numbers_that_half_precision_rounds(check, dtype):
     """torch multiplies and divides by them as they are, and adds them rounded; addcmul and the like round once."""
 
@@ -110,6 +113,7 @@ def test_numbers_that_half_precision_rounds(check, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.every(2)
 def test_steps_that_round_once(check, dtype):
     def functions(x, y, p):
         return [
@@ -162,6 +166,7 @@ def test_xlogy(check):
 
 
 @pytest.mark.parametrize("other", [N.double(), M, torch.tensor(3), torch.tensor(2.5), BITS[:1, :1]], ids=str)
+@pytest.mark.every(3)
 def test_type_promotion(check, other):
     def function(x, y):
         return x + y, y * x, x > y, torch.where(x > 0, x, y), x + y.float(), y * 2.5, y + 1
@@ -192,6 +197,7 @@ def test_choice(check):
 
 
 @pytest.mark.parametrize("x", [X, N], ids=["float", "integer"])
+@pytest.mark.every(2)
 def test_comparisons(check, x):
     def functions(x, y, n, scalar):
         return [

@@ -50,7 +50,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.every(3)
+@pytest.mark.every(9)
 def test_values_and_gradients(check: Check, name: str) -> None:
     function, x = FUNCTIONS[name]
     check(function, x)
@@ -82,6 +82,7 @@ def test_long_transforms_are_exact_in_onnx_runtime() -> None:
 
 
 @pytest.mark.parametrize("size", [2, 6, 9])
+@pytest.mark.every(3)
 def test_symbolic_sizes(check: Check, size: int) -> None:
     n = torch.export.Dim("n", min=2)
     check(
@@ -99,6 +100,7 @@ def test_symbolic_sizes(check: Check, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [2, 5])
+@pytest.mark.every(2)
 def test_a_symbolic_size_back(check: Check, size: int) -> None:
     check(
         lambda x: torch.fft.irfft(x, dim=1),

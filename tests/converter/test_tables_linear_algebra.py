@@ -111,7 +111,7 @@ def _outer_part(x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", OF_SQUARE)
-@pytest.mark.every(6)
+@pytest.mark.every(18)
 def test_values_and_gradients(check: Check, name: str, kind: str) -> None:
     dtype = KINDS[kind]
     check(OF_SQUARE[name], _square(dtype), _matrices(2, 4, 3, dtype=dtype), tolerance=1e-9)
@@ -195,6 +195,7 @@ def test_empty_matrices(check: Check, name: str, shape: tuple[int, ...]) -> None
 
 
 @pytest.mark.parametrize("size", [1, 3, 6])
+@pytest.mark.every(3)
 def test_symbolic_sizes(check: Check, size: int) -> None:
     def solved(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
         q, r = linalg.qr(b.mT)
@@ -247,6 +248,7 @@ COVARIANCES: dict[str, Callable[[Tensor, Tensor], Any]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", COVARIANCES)
+@pytest.mark.every(3)
 def test_covariances(name: str, kind: str) -> None:
     function = Function(COVARIANCES[name])
     args = torch.randn(3, 5, dtype=KINDS[kind]), torch.rand(5) + 0.5
@@ -268,6 +270,7 @@ def test_distances_of_any_number_of_points() -> None:
 
 @pytest.mark.parametrize("hermitian", [False, True])
 @pytest.mark.parametrize("dtype", KINDS.values(), ids=KINDS)
+@pytest.mark.every(3)
 def test_ldl_factors_and_what_is_solved_by_them(dtype: torch.dtype, hermitian: bool) -> None:
     """Pivots are exactly LAPACK's; blocks of size 2, and of size 1 with and without an exchange, are among them."""
     x = _matrices(12, 6, 6, dtype=dtype)

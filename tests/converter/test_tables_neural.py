@@ -267,6 +267,7 @@ FAMILIES = {
     "dtype", [torch.float64, pytest.param(torch.float32, marks=pytest.mark.slow)], ids=["float64", "float32"]
 )
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.every(3)
 def test_agrees_with_torch(family: str, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     modules = {name: make() for name, make, _ in FAMILIES[family]}
@@ -328,7 +329,7 @@ MODULATED = {
 
 
 @pytest.mark.parametrize("name", MODULATED)
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 def test_groups_may_be_a_symbolic_batch(name: str) -> None:
     module = MODULATED[name]
     sizes = (7, 6)[: module.filters.ndim - 3]

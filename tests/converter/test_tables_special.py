@@ -123,6 +123,7 @@ def test_norms_of_any_order(check):
 
 
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.every(3)
 def test_sampling_of_volumes(check, padding):
     grid = torch.rand((2, 3, 2, 4, 3), generator=RNG, dtype=torch.float64) * 2.6 - 1.3
     check(
@@ -139,6 +140,7 @@ def test_sampling_of_volumes(check, padding):
 
 
 @pytest.mark.parametrize("padding", ["zeros", "border"])
+@pytest.mark.every(2)
 def test_sampling_of_volumes_far_away(check, padding):
     unknown = torch.nan if padding == "zeros" else 2.0  # at a border, torch's gradient of NaN isn't that of its value
     far = torch.tensor([torch.inf, unknown, -torch.inf, 1e30, -1e20, 3.0], dtype=torch.float64)

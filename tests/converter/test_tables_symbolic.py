@@ -75,7 +75,7 @@ ON_IMAGES: dict[str, nn.Module] = {
 
 
 @pytest.mark.parametrize("name", ON_IMAGES)
-@pytest.mark.every(3)
+@pytest.mark.every(9)
 def test_images_of_other_sizes(name: str) -> None:
     torch.manual_seed(0)
     others = (data(3, 4, 9, 17),)
@@ -110,7 +110,7 @@ ON_SEQUENCES: dict[str, nn.Module] = {
 
 @pytest.mark.parametrize("train", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("name", ON_SEQUENCES)
-@pytest.mark.every(6)
+@pytest.mark.every(18)
 def test_sequences_of_other_lengths(name: str, train: bool) -> None:
     torch.manual_seed(0)
     shapes = ({0: BATCH, 1: LENGTH},)
@@ -147,7 +147,7 @@ OF_BATCHES: dict[str, nn.Module] = {
 
 
 @pytest.mark.parametrize("name", OF_BATCHES)
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 def test_batches_of_other_sizes(name: str) -> None:
     some = torch.export.Dim("some", min=4, max=64)
     x, other = data(5, 6), data(9, 6)

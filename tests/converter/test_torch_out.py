@@ -367,6 +367,7 @@ QUICK = ("rows", "put", "unique", "item_as_size")
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in DATA_DEPENDENT]
 )
+@pytest.mark.every(3)
 def test_sizes_that_depend_on_data(name: str) -> None:
     function = DATA_DEPENDENT[name]
     x, mask = torch.randn(6, 4), torch.tensor([True, False, True, True, False, True])
@@ -468,7 +469,7 @@ def test_an_argument_that_no_default_can_be_is_refused() -> None:
 
 
 @pytest.mark.parametrize("module_class", CONTROL_FLOW)
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 def test_control_flow(module_class: type[nn.Module]) -> None:
     torch.manual_seed(1)
     original = module_class().double()

@@ -58,7 +58,7 @@ def cost(function: Callable[[], object]) -> float:
     [("w{}", ""), ("a.b.w{}", ""), ("w{}", "/inner/Add_{}"), ("w {}", "")],
     ids=["flat", "in a module", "carried into a Cell", "renamed"],
 )
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_the_time_grows_with_the_number_of_parameters(parameter: str, node: str) -> None:
     few, many = (many_parameters(count, parameter, node) for count in (500, 2000))
     times = [cost(lambda program=program: interfaces(TorchNetwork(program))) for program in (few, many)]

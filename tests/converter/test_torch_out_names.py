@@ -187,7 +187,7 @@ def with_names(program: Program, name: Any) -> Program:
     )
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(9)
 def test_names_of_a_saved_program(payload: Any, tmp_path: Path) -> None:
     original, x, scale = Outer(), torch.randn(2, 3), torch.tensor(2.0)
     program = with_names(from_torch(original, (x,), {"scale": scale, "option": "plain"}), payload)

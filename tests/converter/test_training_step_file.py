@@ -148,6 +148,7 @@ def scaled_step(module: nn.Module, path: Path | None) -> tuple[onnx.ModelProto, 
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.every(3)
 def test_the_file_computes_what_is_compiled(tmp_path: Path, dtype: torch.dtype) -> None:
     model, batch, step = scaled_step(Scaled(dtype=dtype), tmp_path / "step.onnx")
     described = json.loads((tmp_path / "step.json").read_text())

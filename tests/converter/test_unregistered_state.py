@@ -144,6 +144,7 @@ class SetsItsClass(Keeps):
         (StoresInItsClass(), "self.entries"), (SetsItsClass(), "self.last"),
     ],
 )  # fmt: skip
+@pytest.mark.every(3)
 def test_state_outside_of_the_module_is_refused(module, place):
     for _ in range(2):  # the first refusal leaves all as it was
         with pytest.raises(ConversionError) as raised:

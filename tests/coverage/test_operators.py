@@ -89,6 +89,7 @@ def test_operators_that_pass() -> None:
         ("onnx_rule", lambda graph, x: graph.op("Cos", x), "onnx"),
     ],
 )
+@pytest.mark.every(3)
 def test_a_planted_fault_is_found(monkeypatch: pytest.MonkeyPatch, rule: str, wrong: Any, kind: str) -> None:
     monkeypatch.setattr(ops.get("sin"), rule, wrong)
     outcome = try_entry("sin", samples=2)

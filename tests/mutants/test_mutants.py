@@ -95,6 +95,7 @@ def session_as_garbage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("session_as_garbage")
 @pytest.mark.parametrize(("after", "caught"), [("return x + 2", "tests/test_a.py::test_helper"), ("return 1 + x", "")])
+@pytest.mark.every(2)
 def test_tests_are_run_in_a_copy(tmp_path: Path, after: str, caught: str) -> None:
     repository(tmp_path, result=2)
     with copied(tmp_path) as copy:

@@ -45,6 +45,7 @@ def test_dir_loads_nothing() -> None:
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["run", "--help"], ["run", "missing.onnx"], ["compare", "missing.onnx", "b.onnx"]]
 )
+@pytest.mark.every(3)
 def test_help_and_refusals_are_quick(arguments: list[str]) -> None:
     code = "import sys; from cellbridge.parity.cli import main\n"
     code += "try: main(sys.argv[1:])\n"

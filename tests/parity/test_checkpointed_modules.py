@@ -45,7 +45,7 @@ HOW = ["reentrant", "not reentrant", "sequential"]
 
 @pytest.mark.parametrize("train", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("how", HOW)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_checkpoints_change_nothing(how: str, train: bool) -> None:
     for one, other in (("not", how), (how, "not"), (how, how)):
         report = parity.compare(Network(one), Network(other), (X,), train=train)
@@ -56,6 +56,7 @@ def test_checkpoints_change_nothing(how: str, train: bool) -> None:
 
 
 @pytest.mark.parametrize("how", HOW)
+@pytest.mark.every(3)
 def test_a_fault_behind_a_checkpoint_is_found_in_its_cell(how: str) -> None:
     report = parity.compare(Network(how), Network(how, eps=1e-4), (X,), train=True)
     assert report.cells["blocks.1.norm"].status == "fail"
@@ -69,6 +70,7 @@ def test_torch_is_left_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("how", HOW)
+@pytest.mark.every(3)
 def test_a_network_with_checkpoints_is_trained(how: str) -> None:
     report = parity.assert_training_parity(Network(how), (X,), steps=2)
     assert report.ok

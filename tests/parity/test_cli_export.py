@@ -70,6 +70,7 @@ def test_opset(net: Path) -> None:
 
 
 @pytest.mark.parametrize("checked", [[], ["--no-check"]])
+@pytest.mark.every(2)
 def test_what_the_model_has_lost_is_said(net: Path, checked: list[str]) -> None:
     net.write_text(NET.replace("        return", "        assert (x == 1).all()\n        return"))
     result = export(net, *checked)
@@ -79,6 +80,7 @@ def test_what_the_model_has_lost_is_said(net: Path, checked: list[str]) -> None:
 
 
 @pytest.mark.parametrize("checked", [[], ["--no-check"]])
+@pytest.mark.every(2)
 def test_half_precision(net: Path, checked: list[str]) -> None:
     result = export(net, "--fp16", *checked)
     assert result.exit_code == 0, result.output

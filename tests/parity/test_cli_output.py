@@ -34,6 +34,7 @@ def parity(*arguments: Any, shell: str = '"$@"', **environment: str) -> subproce
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["run", "--help"], ["inspect", "m.onnx", "--ir"], ["inspect", "m.onnx"]]
 )
+@pytest.mark.every(3)
 def test_who_does_not_read_on_gets_no_verdict(folder: Path, arguments: list[str]) -> None:
     """Neither 1, which is "parity fails", nor 70 and a traceback."""
     done = parity(*arguments, shell='{ sleep 0.1; "$@"; } | true')
@@ -50,6 +51,7 @@ def test_a_closed_stdout_is_no_failure(folder: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 @pytest.mark.parametrize("arguments", [["--help"], ["inspect", "m.onnx"]])
+@pytest.mark.every(2)
 def test_an_output_that_can_not_be_written_is_one_message(folder: Path, arguments: list[str]) -> None:
     done = parity(*arguments, shell='"$@" >/dev/full')
     assert done.returncode == 2

@@ -47,6 +47,7 @@ def test_equal_networks_hold_on_all_inputs(tmp_path: Path) -> None:
         ("mean(1,", "mean(2,", "1", "use axes=(1,)"),  # no attribute of the class Scale
     ],
 )
+@pytest.mark.every(2)
 def test_a_difference_is_found_with_its_fix(tmp_path: Path, old: str, new: str, cell: str, fix: str) -> None:
     result = compared(tmp_path, old, new)
     assert result.exit_code == 1, result.output

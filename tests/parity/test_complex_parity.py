@@ -54,6 +54,7 @@ def network() -> tuple[nn.Module, tuple[Tensor, ...]]:
 
 
 @pytest.mark.parametrize("round_trip", [False, True])
+@pytest.mark.every(2)
 def test_complex_cells_agree(network: tuple[nn.Module, tuple[Tensor, ...]], round_trip: bool) -> None:
     report = parity.check(*network, round_trip=round_trip)
     assert report.ok, str(report)
@@ -80,6 +81,7 @@ class Products(nn.Module):
 
 
 @pytest.mark.parametrize("train", [False, True])
+@pytest.mark.every(2)
 def test_complex_tensors_cross_cells_in_numbers(train: bool) -> None:
     torch.manual_seed(0)
     report = parity.check(

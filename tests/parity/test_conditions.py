@@ -77,6 +77,7 @@ def test_a_verdict_without_conditions_names_none() -> None:
     ],
     ids=" ".join,
 )
+@pytest.mark.every(3)
 def test_every_command_that_takes_a_tolerance_names_it(command: list[str]) -> None:
     def run(*words: str) -> str:
         result = CliRunner().invoke(main, list(words), catch_exceptions=False)
@@ -130,6 +131,7 @@ def test_a_failure_names_the_tolerance_that_it_is_judged_by() -> None:
     assert f"Parity fails within the tolerance atol=0.001, {BAR}, in 1 Cell: (root)" in text
 
 
+@pytest.mark.slow
 def test_a_sweep_names_it() -> None:
     arguments = ["sweep", "net.py", "--junit", "o.xml", "--json", "o.json", "--", "--atol", "1e9"]
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)

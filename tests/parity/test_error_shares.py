@@ -117,6 +117,7 @@ def test_the_error_is_that_of_the_loss() -> None:
 
 
 @pytest.mark.parametrize(("size", "grads"), [(0.0, True), (1e-3, False)])
+@pytest.mark.every(2)
 def test_there_are_none_without_a_failure_or_without_gradients(size: float, grads: bool) -> None:
     report = compared(size, grads=grads)
     assert report.ok == (size == 0)

@@ -47,7 +47,7 @@ class Learned(nn.Module):
 @pytest.mark.parametrize("per_channel", [False, True])
 @pytest.mark.parametrize("factor", [1.0, 0.25])
 @pytest.mark.parametrize("train", [False, True])
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 def test_learned_step_sizes(per_channel: bool, factor: float, train: bool) -> None:
     torch.manual_seed(0)
     report = parity.check(Learned(per_channel, factor), (X,), train=train, round_trip=True)
@@ -86,7 +86,7 @@ MODULES = {"per tensor": default_fake_quant, "per channel": per_channel, "fused"
 
 @pytest.mark.parametrize("made", MODULES.values(), ids=MODULES)
 @pytest.mark.parametrize("train", [False, True])
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_modules_whose_observers_are_off(made: Callable[[], nn.Module], train: bool) -> None:
     torch.manual_seed(0)
     network = Quantized(made)

@@ -22,7 +22,7 @@ SLOW_PAIRS = [pytest.param(pair, marks=pytest.mark.slow) for pair in PAIRS[1::2]
 
 
 @pytest.mark.parametrize("pair", [*PAIRS[::2], *SLOW_PAIRS, *SHAPE_PAIRS, *EQUAL_PAIRS], ids=lambda pair: pair.name)
-@pytest.mark.every(10)
+@pytest.mark.every(30)
 def test_pair(pair: Pair) -> None:
     _judge(pair)
 
@@ -40,6 +40,7 @@ def test_more_random_pairs(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("factory", "failing"), [("model", ["blocks.1.activation"]), ("corrected", [])])
+@pytest.mark.every(2)
 def test_hand_written_backward_is_held_against_the_derivative(factory: str, failing: list[str]) -> None:
     module: Any = getattr(custom_backward_wrong, factory)()
     report = parity.check(module, custom_backward_wrong.inputs())

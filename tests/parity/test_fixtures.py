@@ -36,7 +36,7 @@ def check(name: str, **options: object) -> parity.Report:
 
 
 @pytest.mark.parametrize("name", slow_but(*SMALL))  # the README runs resnet18
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 def test_eval_in_float32(name: str) -> None:
     report = check(name)
     report.raise_if_failed()
@@ -46,6 +46,7 @@ def test_eval_in_float32(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", slow_but("lstm_classifier", "unet"))
+@pytest.mark.every(2)
 def test_eval_in_float64(name: str) -> None:
     check(name, dtype="float64").raise_if_failed()
 
@@ -57,6 +58,7 @@ def test_train(name: str) -> None:
 
 @pytest.mark.parametrize("train", [pytest.param(False, marks=pytest.mark.slow), True], ids=["eval", "train"])
 @pytest.mark.parametrize("name", slow_but("lstm_classifier", "unet"))
+@pytest.mark.every(2)
 def test_round_trip(name: str, train: bool) -> None:
     report = check(name, train=train, round_trip=True)
     report.raise_if_failed()

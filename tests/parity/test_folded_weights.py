@@ -118,7 +118,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("write", [fused, exported, scripted])
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_a_rounding_of_folded_weights_is_no_fault(write: Callable[[nn.Module, Path], str], tmp_path: Path) -> None:
     first, second = ours(network(), tmp_path / "first.onnx"), write(network(), tmp_path / "second.onnx")
     for files in ((first, second), (second, first)):
@@ -127,7 +127,7 @@ def test_a_rounding_of_folded_weights_is_no_fault(write: Callable[[nn.Module, Pa
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 def test_faults_in_what_was_folded_are_told(fault: Callable[[nn.Module], None], tmp_path: Path) -> None:
     wrong = network()
     with torch.no_grad():

@@ -38,6 +38,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments, catch_exceptions=False)
 
 
+@pytest.mark.every(3)
 def test_an_onnx_file(name: Any) -> None:
     model = hostile_model(name)
     onnx.save(model, "hostile.onnx")
@@ -75,6 +76,7 @@ def test_functions_and_metadata_of_an_onnx_file(name: Any) -> None:
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.every(3)
 def test_a_saved_program(name: Any) -> None:
     x, scale = torch.randn(2, 3), torch.tensor(2.0)
     program = with_names(converter.from_torch(Outer(), (x,), {"scale": scale, "option": "plain"}), name)
@@ -90,6 +92,7 @@ def test_a_saved_program(name: Any) -> None:
     assert "agree" in str(report)
 
 
+@pytest.mark.every(3)
 def test_a_fault_is_told_under_the_names_of_the_program(name: Any) -> None:
     program = converter.from_onnx(hostile_model(name))
     module = converter.to_torch(program)

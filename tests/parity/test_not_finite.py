@@ -31,6 +31,7 @@ X = (torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(0)),)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.every(2)
 def test_infinities_that_a_mask_writes_are_equal(dtype: str) -> None:
     report = parity.check(Masked(), X, dtype=dtype, round_trip=True)
     assert report.ok
@@ -41,6 +42,7 @@ def test_infinities_that_a_mask_writes_are_equal(dtype: str) -> None:
     "fault",
     [{"value": float("inf")}, {"value": -1e9}, {"value": float("nan")}, {"diagonal": 2}, {"scale": 1.0001}],
 )
+@pytest.mark.every(3)
 def test_others_are_a_fault(fault: Any) -> None:
     module, other = Masked(), Masked(**fault)
     other.load_state_dict(module.state_dict())

@@ -81,6 +81,7 @@ def test_every_dtype(dtype: str, kind: Callable[[Path, int], str], command: str,
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.every(2)
 def test_a_float64_part_of_a_float32_file(command: str, tmp_path: Path) -> None:
     """Most numbers are of float64, and the input is of float32."""
     weight = onnx.numpy_helper.from_array(np.linspace(-1, 1, 9).reshape(3, 3), "w")

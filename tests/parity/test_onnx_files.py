@@ -135,6 +135,7 @@ def test_a_file_compared_with_itself(path: str) -> None:
 
 
 @pytest.mark.parametrize(("change", "cell"), [(other_weight, "block.0"), (other_operator, "block.1")])
+@pytest.mark.every(2)
 def test_a_difference_between_two_files_is_found_in_its_cell(path: str, tmp_path: Path, change: Any, cell: str) -> None:
     other = changed(path, tmp_path / "other.onnx", change)
     assert compare_onnx(path, other).failing == [cell]
@@ -175,6 +176,7 @@ def test_a_parameter_whose_name_tells_of_no_cell_belongs_to_the_one_that_uses_it
         (2**-0.5, 0.5 * (1 + 1e-6), False),
     ],
 )
+@pytest.mark.every(3)
 def test_numbers_may_be_rounded_in_files(tmp_path: Path, factor: float, slope: float, passes: bool) -> None:
     class Written(nn.Module):
         def __init__(self) -> None:
@@ -252,6 +254,7 @@ FLOATS, RESHAPED = TensorProto.FLOAT, helper.make_node("Reshape", ["h", "s"], ["
 
 
 @pytest.mark.parametrize("grads", [True, False])
+@pytest.mark.every(2)
 def test_results_of_another_shape_are_told(tmp_path: Path, grads: bool) -> None:
     first = written(tmp_path / "first.onnx", RESHAPED, y=FLOATS)
     other = written(tmp_path / "other.onnx", RESHAPED, shape=(1, -1), y=FLOATS)
@@ -290,6 +293,7 @@ def test_sizes_that_were_frozen_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("grads", [True, False])
+@pytest.mark.every(2)
 def test_results_of_another_number_or_dtype_are_told(tmp_path: Path, grads: bool) -> None:
     cast = helper.make_node("Cast", ["h"], ["y"], "/Cast", to=TensorProto.INT64)
     one = written(tmp_path / "one.onnx", h=FLOATS)

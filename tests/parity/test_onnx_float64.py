@@ -23,6 +23,7 @@ def write(path: Path, weight: float) -> str:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.every(2)
 def test_a_file_is_judged_in_its_dtype(tmp_path: Path, dtype: str) -> None:
     path, other = write(tmp_path / "a.onnx", 0.2), write(tmp_path / "b.onnx", 0.2000001)
     report = check_onnx(path, dtype=dtype)

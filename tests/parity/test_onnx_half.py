@@ -40,7 +40,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("keep", [False, True], ids=["float16 inputs", "float32 inputs"])
 @pytest.mark.parametrize("blocked", [None, ["LayerNormalization", "Gelu"]], ids=["all", "but some"])
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_cells_are_judged_by_the_rounding_of_float16(wide: str, tmp_path: Path, keep: bool, blocked: Any) -> None:
     half = convert_float_to_float16(onnx.load(wide), keep_io_types=keep, op_block_list=blocked)
     onnx.save(half, tmp_path / "half.onnx")
@@ -53,6 +53,7 @@ def test_cells_are_judged_by_the_rounding_of_float16(wide: str, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("factor", [1.02, 0.0])
+@pytest.mark.every(2)
 def test_a_weight_that_differs_is_found_in_its_cell(wide: str, tmp_path: Path, factor: float) -> None:
     half = convert_float_to_float16(onnx.load(wide))
     for tensor in half.graph.initializer:

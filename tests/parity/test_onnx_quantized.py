@@ -38,6 +38,7 @@ def reasons(report: Report) -> str:
 
 
 @pytest.mark.parametrize("kind", MOST)
+@pytest.mark.every(3)
 def test_a_right_file_passes_cell_by_cell(files: dict[str, str], kind: str) -> None:
     report = compare_onnx(files["float"], files[kind])
     assert report.ok, str(report)
@@ -81,6 +82,7 @@ FAULTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", ONE)
 @pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.every(3)
 def test_a_fault_is_found_at_its_cell(files: dict[str, str], tmp_path: Path, kind: str, fault: str) -> None:
     if fault == "scales of other channels" and "per channel" not in kind:
         return
@@ -94,6 +96,7 @@ def test_a_fault_is_found_at_its_cell(files: dict[str, str], tmp_path: Path, kin
 
 @pytest.mark.parametrize("kind", ONE)
 @pytest.mark.parametrize("whole", [False, True], ids=["codes", "codes and scales"])
+@pytest.mark.every(2)
 def test_weights_that_are_exchanged_are_found(files: dict[str, str], tmp_path: Path, kind: str, whole: bool) -> None:
     tensors = stored(files[kind])
     changes = {}
@@ -123,6 +126,7 @@ def test_the_scale_of_values_that_a_layer_takes_is_checked(files: dict[str, str]
 
 
 @pytest.mark.parametrize("factor", [1 / 16, 16])
+@pytest.mark.every(2)
 def test_a_scale_that_stands_apart_from_the_others_is_wrong(
     files: dict[str, str], tmp_path: Path, factor: float
 ) -> None:
@@ -191,6 +195,7 @@ def activations(model: onnx.ModelProto) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.every(3)
 def test_operands_and_results_that_are_left_out_are_errors_of_ours(
     files: dict[str, str], kind: str, tmp_path: Path
 ) -> None:

@@ -25,6 +25,7 @@ TWICE = [
 
 
 @pytest.mark.parametrize("graph", TWICE)
+@pytest.mark.every(3)
 def test_a_tensor_that_is_returned_more_than_once_has_the_gradient_of_each(graph: str, tmp_path: Path) -> None:
     made, path = model(graph), str(tmp_path / "a.onnx")
     onnx.save(made, path)
@@ -104,6 +105,7 @@ def test_an_optional_is_a_value_or_none() -> None:
 
 
 @pytest.mark.parametrize("graph", [JOINED, OPTIONAL, OPTIONAL_SEQUENCE], ids=["sequence", "optional", "both"])
+@pytest.mark.every(3)
 def test_sequences_and_optionals_are_judged(graph: str, tmp_path: Path) -> None:
     path = saved(graph, tmp_path / "a.onnx")
     for report in (check_onnx(path), compare_onnx(path, path)):

@@ -65,6 +65,7 @@ def test_labels_and_maps_are_compared(tmp_path: Path) -> None:
     ],
     ids=["numbers", "another label", "exchanged"],
 )
+@pytest.mark.every(3)
 def test_other_labels_and_numbers_are_found(
     tmp_path: Path, labels: tuple[str, ...], coefficients: tuple[float, ...]
 ) -> None:

@@ -37,7 +37,7 @@ def _kinds_that_fail(report: Report, path: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("op", "which", "change", "path"), MUTATIONS, ids=[f"{m[0]}@{m[3]}" for m in MUTATIONS])
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_attribute(op: str, which: int, change: Any, path: str) -> None:
     module, args = mixed()
     program = converter.from_torch(module, args)
@@ -125,6 +125,7 @@ def test_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("op", "failing"), [("softmax", ["softmax"]), ("gelu", ["act1", "act2"]), ("conv", ["conv"])])
+@pytest.mark.every(3)
 def test_onnx_rule(monkeypatch: pytest.MonkeyPatch, op: str, failing: list[str]) -> None:
     """Cells run isolated in ONNX Runtime as well: only those that use the op fail, not what comes after them."""
     module, args = mixed()
@@ -180,6 +181,7 @@ def test_onnx_file_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fault", "cell"), [(_perturb_initializer, "head"), (_change_epsilon, "norm"), (_replace_node, "softmax")]
 )
+@pytest.mark.every(3)
 def test_onnx_file_with_a_fault(tmp_path: Path, fault: Any, cell: str) -> None:
     path = tmp_path / "model.onnx"
     module, args = _exported(path)

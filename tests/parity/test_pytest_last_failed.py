@@ -43,6 +43,7 @@ def write(folder: Path, name: str, factor: float) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.every(3)
 def test_a_failing_cell_is_run_again_beside_another_failing_test(pytester: pytest.Pytester, name: str) -> None:
     write(pytester.path, name, 1.5)
     (pytester.path / "test_other.py").write_text("def test_other(): assert False\n")

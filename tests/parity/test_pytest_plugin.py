@@ -212,6 +212,7 @@ def test_who_asks_for_a_file_that_is_no_model_file_is_told_so(pytester: pytest.P
         ),
     ],
 )
+@pytest.mark.every(3)
 def test_a_model_file_that_fails_is_an_error_of_its_own(pytester: pytest.Pytester, source: str, message: str) -> None:
     pytester.makepyfile(parity_broken=source, test_mine="def test_mine(): pass")
     result = pytester.runpytest_inprocess()
@@ -468,6 +469,7 @@ def test_an_assertion_that_fails_without_a_folder_for_pages(pytester: pytest.Pyt
 @pytest.mark.parametrize(
     ("settings", "arguments"), [("parity_atol = 1e9", []), ("", ["--parity-atol", "1e9"])], ids=["ini", "option"]
 )
+@pytest.mark.every(2)
 def test_a_tolerance_is_said(pytester: pytest.Pytester, settings: str, arguments: list[str]) -> None:
     write(pytester)
     pytester.makefile(".ini", pytest=f"[pytest]\n{settings}\n")

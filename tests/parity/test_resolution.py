@@ -58,6 +58,7 @@ class Quantized(nn.Module):
 
 
 @pytest.mark.parametrize(("scale", "ok"), [(0.1, True), (0.1005, False), (0.11, False), (0.2, False)])
+@pytest.mark.every(3)
 def test_a_value_may_fall_to_the_other_side_of_its_quantizer(tmp_path: Path, scale: float, ok: bool) -> None:
     nodes = [
         helper.make_node("Mul", ["x", "factor"], ["h"]),

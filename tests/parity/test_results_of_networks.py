@@ -131,7 +131,7 @@ def test_another_result_fails(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [*RIGHT, *WRONG])
-@pytest.mark.every(6)
+@pytest.mark.every(18)
 def test_what_was_captured_is_right(case: str) -> None:
     for form in {**RIGHT, **WRONG}[case][:2]:
         report = parity.check(Returns(form), (X,))
@@ -301,6 +301,7 @@ def test_a_file_with_other_dtypes_is_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.every(3)
 def test_dtypes_are_compared_in_float64_too(dtype: torch.dtype) -> None:
     one, other = Returns(lambda y, z: y), Returns(lambda y, z: y.to(dtype))
     report = parity.compare(one, other, (X,), dtype="float64")

@@ -65,6 +65,7 @@ def test_what_changes_from_run_to_run_is_told():
 
 
 @pytest.mark.parametrize("train", [False, True])
+@pytest.mark.every(2)
 def test_state_in_buffers_is_carried_over(train):
     module = nn.Sequential(Statistics(), nn.BatchNorm1d(3), nn.Dropout(0.5))
     report = parity.check(module, (X,), train=train)

@@ -88,7 +88,7 @@ class Cut(nn.Module):
 
 
 @pytest.mark.parametrize("most", [5, 7, 12, 64, 100])
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_a_size_beyond_which_nothing_is_taken_is_caught(most: int) -> None:
     shapes = ({0: "batch", 1: "columns"},)
     report = parity.check(Cut(most), (torch.randn(2, 5, 4),), dynamic_shapes=shapes)
@@ -97,6 +97,7 @@ def test_a_size_beyond_which_nothing_is_taken_is_caught(most: int) -> None:
 
 
 @pytest.mark.parametrize("most", [5, 7, 40])
+@pytest.mark.every(3)
 def test_a_file_that_cuts_off_is_caught(most: int, tmp_path: Path) -> None:
     def written(name: str, network: nn.Module) -> str:
         program = converter.from_torch(network, (torch.randn(2, 3, 4),), dynamic_shapes=({1: "columns"},))

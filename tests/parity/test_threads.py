@@ -45,6 +45,7 @@ def in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("train", [False, True])
+@pytest.mark.every(2)
 def test_programs_are_captured_in_threads(train: bool) -> None:
     modules = [Network(width).train(number % 2 == 0) for number, width in enumerate((3, 5, 7, 9))]
     x = torch.randn(6, 4)

@@ -164,7 +164,7 @@ def test_rounding_that_is_larger_than_that_of_torch_is_found() -> None:
         ({"after": lambda net: net.first.weight.set_data(net.first.weight.sin())}, 1, "parameter first.weight, after"),
     ],
 )
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 def test_a_fault_is_found_in_the_first_step_where_it_shows(faults: Any, step: int, told: str) -> None:
     report = compare(**faults)
     assert report.differing == step
@@ -188,6 +188,7 @@ def test_a_moving_statistic_that_moves_too_far_is_found() -> None:
         ({"reported": lambda loss: None}, "only torch yielded a loss"),
     ],
 )
+@pytest.mark.every(3)
 def test_what_differs_in_more_than_numbers_is_found(faults: Any, told: str) -> None:
     report = compare(**faults)
     assert not report.ok

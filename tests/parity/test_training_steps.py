@@ -84,6 +84,7 @@ ALWAYS = {"loss", "gradient", "optimizer state", "parameter", "buffer"}
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.every(3)
 def test_every_optimizer_agrees(optimizer: str) -> None:
     report = check(optimizer=optimizer, steps=3, weight_decay=0.1)
     assert report.ok, str(report)
@@ -122,6 +123,7 @@ SCALE = 2.0**127
 
 
 @pytest.mark.parametrize("scale", [SCALE, DynamicLossScaler(SCALE, 2, 2)], ids=["static", "dynamic"])
+@pytest.mark.every(2)
 def test_a_step_that_overflows_is_left_out_everywhere(scale: Any) -> None:
     def loss(outputs: torch.Tensor) -> torch.Tensor:
         return outputs.square().mean() * 8
@@ -181,12 +183,14 @@ class Scattering(torch.nn.Module):
     [(Scattering(), torch.ones(3, 4)), (torch.nn.LSTM(3, 2), torch.ones(2, 1, 3))],
     ids=["captured", "run"],
 )
+@pytest.mark.every(2)
 def test_what_torch_refuses_under_autocast_alone_is_told_so(module: torch.nn.Module, x: torch.Tensor) -> None:
     with pytest.raises(UsageError, match=r"^under torch's autocast in float16: the model doesn't run on its inputs"):
         check_training(module, (x,), dtype="float16")
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.every(2)
 def test_autocast_agrees(dtype: str) -> None:
     report = check(dtype=dtype, loss_scale=128.0)
     assert report.ok, str(report)
@@ -300,6 +304,7 @@ class Named(torch.nn.Module):
 
 
 @pytest.mark.parametrize("optimizer", ["momentum", "adamw"])
+@pytest.mark.every(2)
 def test_parameters_may_have_any_name(optimizer: str) -> None:
     report = check_training(Named(), (ARGS,), steps=2, optimizer=optimizer, lr=0.1)
     assert report.ok, str(report)
@@ -462,6 +467,7 @@ def assert_told(report: TrainingReport, kind: str, step: int, *names: str) -> No
         ("Adam", "adam", MisplacedEps, 1, "parameter", "first.weight"),
     ],
 )
+@pytest.mark.every(3)
 def test_a_wrong_optimizer_is_told(
     monkeypatch: pytest.MonkeyPatch, name: str, optimizer: str, planted: Any, step: int, kind: str, tensor: str
 ) -> None:

@@ -54,7 +54,7 @@ WRAPPED: dict[str, Callable[[Network], Any]] = {
 
 
 @pytest.mark.parametrize("how", WRAPPED)
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 def test_a_wrapped_module_is_compared_cell_by_cell(how: str) -> None:
     wrapped = WRAPPED[how](Network())
     names = list(wrapped.state_dict())
@@ -68,6 +68,7 @@ def test_a_wrapped_module_is_compared_cell_by_cell(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", WRAPPED)
+@pytest.mark.every(3)
 def test_a_fault_inside_is_found_in_its_cell(how: str) -> None:
     report = parity.compare(Network(), WRAPPED[how](Network(eps=1e-4)), (X,))
     assert report.cells["body.1"].status == "fail"

@@ -34,7 +34,7 @@ def check(name: str, *, train: bool = False, modules_without_cell: tuple[str, ..
 
 
 @pytest.mark.parametrize("name", [*SMALL, *LARGE])
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_in_eval_mode(name: str) -> None:
     check(name)
 
@@ -60,6 +60,7 @@ def test_networks_that_faults_are_planted_in(name: str, train: bool) -> None:
     assert_port(module, *args, train=train)
 
 
+@pytest.mark.slow
 def test_source_of_a_program_in_eval_mode_trains() -> None:
     """What the mode of capture doesn't tell, here the momentum, is the usual one."""
     torch.manual_seed(0)

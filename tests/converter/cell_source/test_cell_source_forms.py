@@ -185,6 +185,7 @@ NETWORKS: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("group", [ARITHMETIC, SHAPES, NETWORKS], ids=["arithmetic", "shapes", "networks"])
+@pytest.mark.every(3)
 def test_forms(group: dict[str, Case]) -> None:
     """All of a group in one network, a Cell for each case."""
     names = {case: case.replace(" ", "_") for case in group}

@@ -125,6 +125,7 @@ TRAIN = {
 
 
 @pytest.mark.parametrize(("cases", "train"), [(EVAL, False), (TRAIN, True)], ids=["eval", "train"])
+@pytest.mark.every(2)
 def test_layers(cases: dict[str, tuple[nn.Module, torch.Tensor, str]], train: bool) -> None:
     """All in one network, each under its name."""
     network = Each({name: layer for name, (layer, _, _) in cases.items()})

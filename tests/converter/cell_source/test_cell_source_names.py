@@ -42,7 +42,7 @@ class Sized(nn.Module):
 @pytest.mark.parametrize(
     "name", ["self", "max", "min", "ops", "nn", "ms", "Tensor", "x", "range", "super", "roll", "n"]
 )
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 def test_sizes(name: str) -> None:
     assert_port(Sized(), X, dynamic_shapes=({1: Dim(name, min=2, max=16)},))
 

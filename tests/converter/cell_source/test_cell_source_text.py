@@ -180,6 +180,7 @@ def expected(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["transformer_encoder_mha", "lstm_classifier", "unet"])
+@pytest.mark.every(3)
 def test_lines_are_broken_as_a_formatter_does(name: str, tmp_path: Path) -> None:
     ruff = shutil.which("ruff", path=str(Path(sys.executable).parent))
     if ruff is None:

@@ -45,6 +45,7 @@ def program(request: pytest.FixtureRequest) -> torch.export.ExportedProgram:
     return exported.run_decompositions() if request.param else exported
 
 
+@pytest.mark.every(2)
 def test_a_program_has_the_cells_of_its_module(program: torch.export.ExportedProgram) -> None:
     captured = converter.from_torch(module_of_program(program), (torch.randn(3, 4),))
     cells = {call.path: call.class_name for call in captured.calls}
@@ -52,6 +53,7 @@ def test_a_program_has_the_cells_of_its_module(program: torch.export.ExportedPro
 
 
 @pytest.mark.parametrize("form", ["program", "module", "part"])
+@pytest.mark.every(3)
 def test_exported_programs_are_judged(program: torch.export.ExportedProgram, form: str) -> None:
     x = torch.randn(3, 4)
     model = program if form == "program" else program.module()

@@ -69,6 +69,7 @@ class Linear(nn.Module):
 
 
 @pytest.mark.parametrize("grads", [True, False])
+@pytest.mark.every(2)
 def test_results_of_another_number(grads: bool) -> None:
     one, two, args = Linear(1), Linear(2), (torch.randn(2, 3),)
     program = converter.from_torch(two, args)
@@ -92,6 +93,7 @@ class Reshaped(Linear):
 
 
 @pytest.mark.parametrize("how", ["flat", "kept", "complex"])
+@pytest.mark.every(3)
 def test_results_of_another_shape(how: str) -> None:
     one, other, args = Reshaped("as it is"), Reshaped(how), (torch.randn(2, 3),)
     for reference, candidate in ((one, other), (other, one)):
@@ -276,6 +278,7 @@ class Dropouts(nn.Module):
 
 
 @pytest.mark.parametrize(("fault", "failing"), [({}, []), ({"p": 0.2}, ["drop"]), ({"late": False}, [""])])
+@pytest.mark.every(3)
 def test_dropout(fault: dict[str, Any], failing: list[str]) -> None:
     reference, candidate, args = Dropouts(), Dropouts(**fault), (torch.randn(8, 6),)
     candidate.load_state_dict(reference.state_dict())
@@ -299,6 +302,7 @@ def test_a_module_that_draws_in_eval_mode_is_replayed() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+@pytest.mark.every(3)
 def test_dtypes(dtype: str) -> None:
     module, other, args = _with_axis_fault()
     assert parity.compare(module, copy.deepcopy(module), args, dtype=dtype).ok
@@ -499,6 +503,7 @@ class Recurrent(nn.Module):
 
 
 @pytest.mark.parametrize("read", [0, 2])
+@pytest.mark.every(2)
 def test_who_reads_another_output_is_at_fault_and_not_who_makes_it(read: int) -> None:
     module, other = Recurrent(1), Recurrent(read)
     other.load_state_dict(module.state_dict())
@@ -508,6 +513,7 @@ def test_who_reads_another_output_is_at_fault_and_not_who_makes_it(read: int) ->
 
 
 @pytest.mark.parametrize("asked", [{}, {"dim": 0}, {"largest": False}, {"sorted": False, "dim": 1}])
+@pytest.mark.every(3)
 def test_the_indices_of_equal_elements_are_the_first_on_every_side(asked: dict[str, Any]) -> None:
     class Top(nn.Module):
         def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -68,6 +68,7 @@ def dtypes_in(model: onnx.ModelProto) -> set[int]:
 
 
 @pytest.mark.parametrize("make", MIXED, ids=lambda make: f"{make.func.__name__}-{make.args[0]}")
+@pytest.mark.every(3)
 def test_the_file_that_is_written_runs_and_is_the_one_that_was_judged(
     make: partial[nn.Module], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

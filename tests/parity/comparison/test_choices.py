@@ -218,6 +218,7 @@ class Position(nn.Module):
 
 
 @pytest.mark.parametrize("share", [1e-16, 1e-3])
+@pytest.mark.every(2)
 def test_rounding_decides_between_elements(share: float) -> None:
     class Reference(Position):
         def forward(self, x: Tensor) -> Tensor:
@@ -245,6 +246,7 @@ def test_a_port_may_choose_other_signs() -> None:
 
 
 @pytest.mark.parametrize("operator", ["ArgMax", "ArgMin"])
+@pytest.mark.every(2)
 def test_a_file_may_not_choose_another_of_equal_elements(tmp_path: Path, operator: str) -> None:
     """torch takes the first of equal elements, as its documentation and ONNX's `select_last_index` say."""
 

@@ -144,7 +144,7 @@ class Attention(Faulty):
 
 @pytest.mark.parametrize("low", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("kind", [FaultyMean, Squares, Product, Normalization, Attention])
-@pytest.mark.every(3)
+@pytest.mark.every(9)
 def test_half_precision_in_the_middle_of_a_cell_still_fails(
     kind: type[Faulty], low: torch.dtype, computed: list[bool]
 ) -> None:

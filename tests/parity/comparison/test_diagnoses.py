@@ -72,6 +72,7 @@ def weight(network: Any) -> None:
         (weight, "last", "last.weight"),
     ],
 )
+@pytest.mark.every(3)
 def test_the_cause_is_found_in_a_cell_that_is_read_alone(change: Callable[[Any], None], path: str, words: str) -> None:
     torch.manual_seed(0)
     network = Network()
@@ -123,6 +124,7 @@ class Choice(nn.Module):
         ("_factor", 0.25, "in the body of loop, the number in mul is 0.25 in the candidate, 0.5 in the reference"),
     ],
 )
+@pytest.mark.every(2)
 def test_what_differs_inside_a_branch_or_a_loop_is_named(name: str, value: float, words: str, tmp_path: Path) -> None:
     network, other = Choice(), Choice()
     setattr(other, name, value)

@@ -39,6 +39,7 @@ def report_on(slope: float) -> dict[str, Any]:
 
 @pytest.mark.causes
 @pytest.mark.parametrize("slope", [0.1, 0.2], ids=["passes", "fails"])
+@pytest.mark.every(2)
 def test_the_report_is_the_same(slope: float, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = report_on(slope)
     runs: list[tuple[Run, Records]] = []

@@ -134,6 +134,7 @@ class NormOfLittle(nn.Module):
 @pytest.mark.parametrize(
     ("dtype", "offset", "spread"), [("float16", 1e2, 1e-4), ("bfloat16", 1e2, 1e-4), ("float32", 1e6, 1e-5)]
 )
+@pytest.mark.every(3)
 def test_a_cell_that_loses_its_digits_in_the_working_dtype_is_judged_by_those_of_float64(
     dtype: str, offset: float, spread: float
 ) -> None:
@@ -171,6 +172,7 @@ OTHERS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]]
 
 @pytest.mark.parametrize("name", ALIKE)
 @pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.every(3)
 def test_what_two_modules_round_to_float32_is_no_fault_and_hides_none(name: str, swapped: bool) -> None:
     x = (torch.randn(5, 6),)
     for pairs, passes in ((ALIKE, True), (OTHERS, False)):

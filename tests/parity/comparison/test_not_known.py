@@ -64,6 +64,7 @@ def test_what_any_implementation_loses_is_rounding(
 
 @pytest.mark.parametrize("function", [_logit, _odds])
 @pytest.mark.parametrize(("least", "most"), [(-1.8, 0.4), (-2.0, -1.9)])
+@pytest.mark.every(3)
 def test_where_most_digits_are_lost_nothing_is_known(
     function: Callable[[Tensor], Tensor], least: float, most: float
 ) -> None:
@@ -76,6 +77,7 @@ def test_where_most_digits_are_lost_nothing_is_known(
 
 
 @pytest.mark.parametrize(("least", "most"), [(-1.8, 0.4), (-1.2, 0.5)])
+@pytest.mark.every(2)
 def test_a_fault_beyond_what_rounding_explains_fails(
     monkeypatch: pytest.MonkeyPatch, least: float, most: float
 ) -> None:
@@ -96,6 +98,7 @@ def test_a_fault_beyond_what_rounding_explains_fails(
 
 
 @pytest.mark.parametrize("norm", [nn.BatchNorm1d(4), nn.BatchNorm1d(4, affine=False), nn.InstanceNorm1d(4)])
+@pytest.mark.every(3)
 def test_a_constant_that_is_normalized_in_train_mode_does_not_fail(norm: nn.Module) -> None:
     report = _check(*_constant_normalized(norm)(3.0), train=True)
     assert not report.failed, str(report)

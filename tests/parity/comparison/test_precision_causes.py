@@ -44,6 +44,7 @@ X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
 
 @pytest.mark.causes
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.every(2)
 def test_a_cast_in_the_middle_of_a_cell_is_named(dtype: torch.dtype) -> None:
     reference, candidate = Network(torch.float32), Network(dtype)
     candidate.load_state_dict(reference.state_dict())

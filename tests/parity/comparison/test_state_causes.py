@@ -96,6 +96,7 @@ def only_cause(report: Report) -> Cause:
     ],
     ids=["counter", "counter of the reference", "list"],
 )
+@pytest.mark.every(3)
 def test_what_one_side_keeps(reference: nn.Module, candidate: nn.Module, summary: str) -> None:
     cause = only_cause(parity.compare(network(reference), network(candidate), (X,)))
     assert (cause.kind, cause.summary, cause.calls) == ("state", summary, 1)

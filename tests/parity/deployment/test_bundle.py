@@ -175,6 +175,7 @@ def test_a_file_of_another_bundle_is_refused(bundle: Path, file: str) -> None:
 
 @pytest.mark.parametrize("kind", ["model", "data", "output"])
 @pytest.mark.parametrize("twin", TWINS)
+@pytest.mark.every(3)
 def test_every_line_is_needed(bundle: Path, twin: str, kind: str) -> None:
     lines = (bundle / "vectors.txt").read_text().splitlines()
     (bundle / "vectors.txt").write_text("".join(f"{line}\n" for line in lines if line.split()[0] != kind))
@@ -186,6 +187,7 @@ def test_every_line_is_needed(bundle: Path, twin: str, kind: str) -> None:
 
 @pytest.mark.parametrize("bar", ["inf", "nan", "-1"])
 @pytest.mark.parametrize("twin", TWINS)
+@pytest.mark.every(3)
 def test_an_output_that_may_differ_by_any_amount_is_refused(bundle: Path, twin: str, bar: str) -> None:
     lines = (bundle / "vectors.txt").read_text().splitlines()
     lines = [" ".join([*line.split(" ")[:-1], bar]) if line.startswith("output") else line for line in lines]

@@ -74,6 +74,7 @@ def test_eight_bits_are_the_same_network(tmp_path: Path, twin: str) -> None:
 
 
 @pytest.mark.parametrize("options", [("--int8",), ("--int4",)])
+@pytest.mark.every(2)
 def test_the_inputs_are_those_of_the_model_file_without_calibration(tmp_path: Path, options: tuple[str]) -> None:
     folder = bundle(tmp_path, *options)
     done = verify(folder, "python")
@@ -130,6 +131,7 @@ def test_a_folder_that_is_there_is_refused_before_the_work(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("options", [("--int8",), ("--int4",), ("--int8", "calibrate")])
+@pytest.mark.every(3)
 def test_tensors_that_are_too_large_for_one_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:

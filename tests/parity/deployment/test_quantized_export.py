@@ -148,6 +148,7 @@ def _with_a_wrong_scale(source: Path, target: Path, calibration: Calibration | N
 
 
 @pytest.mark.parametrize("fault", [_with_a_wrong_zero_point, _with_a_wrong_scale])
+@pytest.mark.every(2)
 def test_a_wrong_quantization_is_not_written(net: Path, monkeypatch: pytest.MonkeyPatch, fault: object) -> None:
     monkeypatch.setattr(quantizing, "quantize", fault)
     done = export(net)

@@ -53,6 +53,7 @@ def slow_clock(seconds: float) -> Callable[[], float]:
 
 @pytest.mark.parametrize("change", [{"eps": 1e-3}, {"approximate": "tanh"}])
 @pytest.mark.usefixtures("opaque_candidates")
+@pytest.mark.every(2)
 def test_a_slow_clock_changes_no_cause(change: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     (name,) = change
     assert causes(compared(**change)) == [name]

@@ -21,7 +21,7 @@ OTHER_WORDS = {"bias": "bias of linear is absent in the candidate"}
 
 # a frozen parameter isn't computed; the others are told apart by the code alone
 @pytest.mark.parametrize("name", [name for name in CAUSES if name not in ("frozen", "activation", "number", "sign")])
-@pytest.mark.every(4)
+@pytest.mark.every(12)
 def test_the_cause_is_named(name: str) -> None:
     change, path, _, summary = CAUSES[name]
     (cause,) = report_on(change).cells[path].causes
@@ -30,6 +30,7 @@ def test_the_cause_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["activation", "number", "sign"])
+@pytest.mark.every(3)
 def test_something_that_computes_the_same_is_named(name: str) -> None:
     change, path, kind, _ = CAUSES[name]
     (cause,) = report_on(change).cells[path].causes
@@ -64,6 +65,7 @@ class Scaled(nn.Module):
         (nn.Softmax, ({"dim": 1}, {"dim": 2}), "axis", 2),
     ],
 )
+@pytest.mark.every(3)
 def test_a_number_is_estimated(
     make: Callable[..., nn.Module], changes: tuple[dict[str, float], ...], attribute: str, value: float
 ) -> None:
@@ -89,6 +91,7 @@ def test_a_number_in_the_code() -> None:
         (nn.Conv2d(4, 4, 3, padding=1, dilation=2), "dilation is (2, 2) in the candidate"),
     ],
 )
+@pytest.mark.every(3)
 def test_attributes_that_change_the_shape(candidate: nn.Module, words: str) -> None:
     reference = nn.Conv2d(4, 4, 3, padding=1)
     candidate.load_state_dict(reference.state_dict())

@@ -34,7 +34,7 @@ def report_on(name: str) -> Report:
 
 
 @pytest.mark.parametrize("name", CAUSES)
-@pytest.mark.every(4)
+@pytest.mark.every(12)
 def test_the_cause_is_named(name: str) -> None:
     (path,) = FAULTS[name].at
     causes = report_on(name).cells[path].causes
@@ -59,6 +59,7 @@ def test_weights_in_another_layout_are_the_same_weights() -> None:
         ),
     ],
 )
+@pytest.mark.every(2)
 def test_a_port_that_can_not_be_traced_is_explained_by_the_catalogue(name: str, path: str, summary: str) -> None:
     report = report_on(name)
     assert any("cell can't be read as a program" in note for note in report.notes)

@@ -80,6 +80,7 @@ def shown(report: parity.Report) -> str:
 
 
 @pytest.mark.parametrize("gates", ["figo", "ifog", "oigf"])
+@pytest.mark.every(3)
 def test_exchanged_gates_are_named(gates: str) -> None:
     report = parity.compare(seeded(Layer), seeded(ByHand, gates), (X,))
     (cause,) = report.cells[report.failing[0]].causes
@@ -94,6 +95,7 @@ def test_the_same_gates_hold() -> None:
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+@pytest.mark.every(2)
 def test_weights_with_their_gates_in_another_order_are_named(kind: type[nn.RNNBase]) -> None:
     torch.manual_seed(0)
     reference = Layer(kind)
@@ -146,6 +148,7 @@ def test_another_program_is_no_cause() -> None:
     [(seeded(Layer), seeded(ByHand, "figo")), (seeded(InOneLoop, "ifgo"), seeded(InOneLoop, "figo"))],
     ids=["another program", "another slice"],
 )
+@pytest.mark.every(2)
 def test_a_reproduction_compares_one_place_of_both_sides(
     reference: nn.Module, candidate: nn.Module, tmp_path: Path
 ) -> None:

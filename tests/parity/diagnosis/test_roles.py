@@ -66,6 +66,7 @@ def pair(name: str) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("name", WORDS)
+@pytest.mark.every(3)
 def test_what_is_left_out_is_named(name: str) -> None:
     cause = cause_of(*pair(name))
     assert cause.summary.startswith(WORDS[name])
@@ -73,6 +74,7 @@ def test_what_is_left_out_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WORDS)
+@pytest.mark.every(3)
 def test_what_is_there_in_addition_is_named(name: str) -> None:
     cause = cause_of(*reversed(pair(name)))
     noun, _, verb = WORDS[name].partition(" isn't ")
@@ -82,6 +84,7 @@ def test_what_is_there_in_addition_is_named(name: str) -> None:
 
 @pytest.mark.parametrize("name", WORDS)
 @pytest.mark.usefixtures("opaque_candidates")
+@pytest.mark.every(3)
 def test_the_catalogue_names_it_alike(name: str) -> None:
     assert cause_of(*pair(name)).summary.startswith(WORDS[name])
 

@@ -139,7 +139,7 @@ CAUSES = {
 
 
 @pytest.mark.parametrize("name", CAUSES)
-@pytest.mark.every(6)
+@pytest.mark.every(18)
 def test_the_cause_is_named(name: str) -> None:
     change, path, kind, summary = CAUSES[name]
     report = report_on(change)
@@ -174,7 +174,7 @@ def test_where_it_is_and_what_to_do() -> None:
         (nn.CELU(), nn.ELU(alpha=0.7), False, ""),
     ],
 )
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 def test_the_attribute_of_a_module_is_named(
     reference: nn.Module, candidate: nn.Module, train: bool, words: str
 ) -> None:
@@ -338,6 +338,7 @@ class Recurrent(nn.Module):
         ((0, 1, 2), 1, "the candidate takes element 1 along axis 1 where the reference takes element 0 along axis 1"),
     ],
 )
+@pytest.mark.every(2)
 def test_what_differs_in_each_step_is_one_cause(gates: tuple[int, int, int], first: int, summary: str) -> None:
     reference, candidate = Recurrent((0, 1, 2)), Recurrent(gates, first)
     candidate.load_state_dict(reference.state_dict())

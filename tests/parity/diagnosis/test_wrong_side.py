@@ -49,7 +49,7 @@ def report_on(reference: str, candidate: str, train: bool = False) -> Report:
         ("scaled", "stopped", ""),  # both are
     ],
 )
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 def test_the_side_is_named(reference: str, candidate: str, wrong: str) -> None:
     report = report_on(reference, candidate)
     assert report.failing == ["0"]

@@ -111,6 +111,7 @@ def test_log_softmax_is_torchs() -> None:
 
 
 @pytest.mark.parametrize("network", [CausalConvolution, Recurrent])
+@pytest.mark.every(2)
 def test_streams_may_be_cut_anywhere(network: type[nn.Module]) -> None:
     torch.manual_seed(0)
     report = check_generation(network(), torch.randn(2, 11, 2), decode=lambda m, x, s: m(x, s))
@@ -120,6 +121,7 @@ def test_streams_may_be_cut_anywhere(network: type[nn.Module]) -> None:
 
 
 @pytest.mark.parametrize(("network", "cell"), [(CausalConvolution(2), ""), (Recurrent(forgets=True), "")])
+@pytest.mark.every(2)
 def test_a_state_that_is_lost_is_found(network: nn.Module, cell: str) -> None:
     torch.manual_seed(0)
     report = check_generation(network, torch.randn(2, 11, 2), decode=lambda m, x, s: m(x, s))

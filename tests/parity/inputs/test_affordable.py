@@ -72,6 +72,7 @@ def test_loops_that_go_round_too_often_are_refused() -> None:
 
 
 @pytest.mark.parametrize("arguments", [("run", "{0}"), ("compare", "{0}", "{1}"), ("compare", "{1}", "{0}")])
+@pytest.mark.every(3)
 def test_commands_refuse_them(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     for name, trips in (("long", 2**60), ("short", 3)):
         onnx.save(model(LOOP, m=np.array(trips)), tmp_path / f"{name}.onnx")

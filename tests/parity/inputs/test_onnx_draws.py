@@ -69,6 +69,7 @@ def test_sides_agree(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Bernoulli", "Dropout", "Loop", "function"])
+@pytest.mark.every(3)
 def test_a_file_agrees_with_itself_on_probes_too(tmp_path: Path, kind: str) -> None:
     path = written(tmp_path, "model", model(BODIES[kind]))
     assert compare_onnx(path, path).ok
@@ -109,6 +110,7 @@ def test_names_pair_the_draws_of_two_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "fault"), [("RandomNormalLike (x)  a", "RandomNormalLike <scale = 1.1> (x)  a"), ("Relu", "Abs")]
 )
+@pytest.mark.every(2)
 def test_a_fault_beside_draws_fails(tmp_path: Path, text: str, fault: str) -> None:
     other = model(TWO.replace(text, fault).replace("s =", "t =").replace("b, s", "b, t"))
     report = compare_onnx(written(tmp_path, "a", model(TWO)), written(tmp_path, "b", other), probe=False)

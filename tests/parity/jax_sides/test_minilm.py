@@ -77,6 +77,7 @@ def hidden() -> torch.Tensor:
     return torch.randn(2, 11, SIZE, generator=torch.Generator().manual_seed(0))
 
 
+@pytest.mark.slow
 def test_the_port_agrees_with_its_gradients(layer: Any, hidden: torch.Tensor) -> None:
     report = parity.compare(layer, jax_side(Block(layer)), (hidden,))
     assert report.ok, str(report)
@@ -91,6 +92,7 @@ def test_the_port_agrees_with_its_gradients(layer: Any, hidden: torch.Tensor) ->
         ({"approximate": True}, {""}),  # the activation isn't a Cell of the port
     ],
 )
+@pytest.mark.every(2)
 def test_the_mistakes_of_ports_are_placed(
     layer: Any, hidden: torch.Tensor, mistake: dict[str, Any], places: set[str]
 ) -> None:

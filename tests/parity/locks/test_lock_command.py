@@ -153,6 +153,7 @@ def test_an_upgrade_that_changes_a_cell_is_found_with_its_cause(folder: Path) ->
     assert "eps" in result.output
 
 
+@pytest.mark.slow
 def test_an_upgrade_that_changes_nothing_passes(folder: Path) -> None:
     result = parity("upgrade", "net.py", "--python", _python(folder, ""), "--no-grad")
     assert result.exit_code == 0, result.output

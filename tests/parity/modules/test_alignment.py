@@ -88,6 +88,7 @@ def fails_in(paths: list[str], **forwards: Forward) -> Any:
         ("root", head_before_the_mean, {"head": CALLED_DIFFERENTLY}),
     ],
 )
+@pytest.mark.every(3)
 def test_another_structure_of_the_same_function_holds(path: str, forward: Forward, cells: dict[str, str]) -> None:
     report = fails_in([], **{path: forward})
     assert {difference.name: difference.kind for difference in report.structure} == cells
@@ -120,7 +121,7 @@ def test_gradients_of_a_cell_that_is_inlined_are_compared_around_it() -> None:
         ("root", head_of_the_first, ""),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.every(9)
 def test_a_fault_is_placed_in_the_cell_around_alone(path: str, forward: Forward, failing: str) -> None:
     report = fails_in([failing], **{path: forward})
     for difference in report.structure:

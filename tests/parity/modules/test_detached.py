@@ -54,6 +54,7 @@ def detach_in(path: str) -> Any:
 
 
 @pytest.mark.parametrize("path", ["", "layers.0", "layers.1"])
+@pytest.mark.every(3)
 def test_only_the_cell_that_detaches_is_at_fault(path: str) -> None:
     args = torch.randn(2, 3, 4), torch.randn(2, 5, 4)
     assert parity.compare(Network(), detach_in(path), args).failing == [path]

@@ -53,7 +53,7 @@ def calls(report: Any, path: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", ["root", "blocks_0", "blocks_1", "blocks_1_norm", "head"])
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 def test_a_cell_that_raises_fails_and_no_other(path: str) -> None:
     report = parity.compare(network(), network(**{path: raises}), (X,))
     failing = "" if path == "root" else path.replace("_", ".")

@@ -68,6 +68,7 @@ def test_frozen_parameters_take_no_place() -> None:
 
 
 @pytest.mark.parametrize("how", ["left out", "buffer"])
+@pytest.mark.every(2)
 def test_a_parameter_that_the_candidate_does_not_train_fails_even_if_it_is_zero(how: str) -> None:
     reference, candidate = network(), network()
     for module in (reference, candidate):

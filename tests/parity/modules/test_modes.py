@@ -28,6 +28,7 @@ def left_in_train_mode(path: str) -> nn.Module:
 
 
 @pytest.mark.parametrize("path", ["1", "3"])
+@pytest.mark.every(2)
 def test_a_part_that_was_left_in_train_mode_fails(path: str) -> None:
     report = parity.compare(network().eval(), left_in_train_mode(path), (X,))
     assert report.failing == [path]

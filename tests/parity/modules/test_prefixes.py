@@ -41,7 +41,7 @@ PAIRS: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 def test_a_wrapper_holds_and_every_cell_is_compared(pair: str) -> None:
     reference, candidate = (make() for make in PAIRS[pair])
     names = list(candidate.state_dict())
@@ -55,7 +55,7 @@ def test_a_wrapper_holds_and_every_cell_is_compared(pair: str) -> None:
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 def test_a_fault_inside_is_placed(pair: str) -> None:
     reference, candidate = (make() for make in PAIRS[pair])
     norm = next(inner for path, inner in candidate.named_modules() if path.endswith("blocks.1.norm"))

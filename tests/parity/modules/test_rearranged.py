@@ -71,6 +71,7 @@ def gradients_of(report: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("train", [False, True])
+@pytest.mark.every(2)
 def test_gradients_are_compared_under_the_names_of_the_reference(train: bool) -> None:
     reference, candidate = networks()
     without = parity.compare(reference, candidate, (X,), train=train)

@@ -41,6 +41,7 @@ class Products(nn.Module):
 
 
 @pytest.mark.parametrize("wrong", [False, True])
+@pytest.mark.every(2)
 def test_one_product_for_three_cells(tmp_path: Path, wrong: bool) -> None:
     torch.manual_seed(0)
     module = Products()
@@ -68,6 +69,7 @@ class Scaled(nn.Module):
 
 
 @pytest.mark.parametrize("wrong", [False, True])
+@pytest.mark.every(2)
 def test_a_copy_in_another_layout_for_one_of_two_uses(tmp_path: Path, wrong: bool) -> None:
     torch.manual_seed(0)
     module = nn.Sequential(nn.Tanh(), Scaled(), nn.LayerNorm(4))

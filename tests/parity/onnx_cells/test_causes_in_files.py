@@ -44,6 +44,7 @@ FAULTS: dict[str, tuple[type[nn.Module], Fault, str, Callable[[Cause], bool]]] =
 
 
 @pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.every(3)
 def test_one_cause_is_named_and_proved(fault: str) -> None:
     kind, plant, path, is_right = FAULTS[fault]
     module, args = network(kind)
@@ -75,6 +76,7 @@ class Projections(nn.Module):
         (1, "without", np.negative, "without.weight is negated"),
     ],
 )
+@pytest.mark.every(3)
 def test_weights_that_an_exporter_transposes_and_renames(
     number: int, path: str, change: Callable[[np.ndarray], np.ndarray], how: str, tmp_path: Path
 ) -> None:

@@ -73,7 +73,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("fault", "form"), CASES)
-@pytest.mark.every(10)
+@pytest.mark.every(30)
 def test_a_fault_is_found_in_its_cell(fault: str, form: str) -> None:
     kind, plant, path = FAULTS[fault]
     module, args = network(kind)
@@ -84,6 +84,7 @@ def test_a_fault_is_found_in_its_cell(fault: str, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["own export", "no names"])
+@pytest.mark.every(2)
 def test_the_same_fault_everywhere_is_found_in_each_cell(form: str) -> None:
     module, args = network(Words)
     model = own_export_of(Words)

@@ -172,7 +172,7 @@ def export(name: str) -> tuple[nn.Module, tuple[Tensor, ...], onnx.ModelProto]:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_sound_files_hold(name: str) -> None:
     module, args, model = export(name)
     for form in (model, stripped(model)):

@@ -72,10 +72,12 @@ def test_a_cell_that_ends_elsewhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("weight", "failing"), [("v", "block"), ("w", "head")])
+@pytest.mark.every(2)
 def test_a_fault_in_a_sorted_file_is_placed(tmp_path: Path, weight: str, failing: str) -> None:
     assert compare(tmp_path, exchanged(), **{weight: WEIGHTS[weight] * np.float32(1.01)}).failing == [failing]
 
 
 @pytest.mark.parametrize("weight", ["u", "v", "w"])
+@pytest.mark.every(3)
 def test_a_fault_in_a_file_with_moved_nodes_fails(tmp_path: Path, weight: str) -> None:
     assert compare(tmp_path, moved(), **{weight: WEIGHTS[weight] * np.float32(1.01)}).failed

@@ -53,7 +53,7 @@ def require_sound(report: Report) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.every(3)
+@pytest.mark.every(9)
 def test_a_file(kind: type[nn.Module], form: object) -> None:
     module, args = network(kind)
     assert callable(form)
@@ -70,7 +70,7 @@ def test_a_file(kind: type[nn.Module], form: object) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_the_program_of_a_file(kind: type[nn.Module]) -> None:
     module, args = network(kind)
     model = own_export(module, args)
@@ -83,7 +83,7 @@ def test_the_program_of_a_file(kind: type[nn.Module]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_a_file_that_onnxruntime_optimized(kind: type[nn.Module], tmp_path: Path) -> None:
     module, args = network(kind)
     options = onnxruntime.SessionOptions()
@@ -96,7 +96,7 @@ def test_a_file_that_onnxruntime_optimized(kind: type[nn.Module], tmp_path: Path
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_a_file_of_the_older_exporter_of_torch(kind: type[nn.Module], tmp_path: Path) -> None:
     module, args = network(kind)
     try:
@@ -148,6 +148,7 @@ class Product(nn.Module):
 
 
 @pytest.mark.parametrize("form", [lambda model: model, stripped])
+@pytest.mark.every(2)
 def test_shared_cells_weights_and_tensors(form: object) -> None:
     torch.manual_seed(0)
     module, x = Shared().eval(), torch.randn(2, 5)
@@ -226,6 +227,7 @@ def test_a_file_that_needs_too_much_memory_is_compared_at_its_outputs(monkeypatc
 
 
 @pytest.mark.parametrize("form", [lambda model: model, stripped])
+@pytest.mark.every(2)
 def test_numbers_that_a_file_rounds(form: object) -> None:
     module, x = Numbers().eval(), torch.randn(2, 3, 8)
     assert callable(form)

@@ -26,6 +26,7 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.every(2)
 def test_every_cell_of_the_whole_is_judged_in_parts(memory: int, dtype: str) -> None:
     module, args = decoder()
     module = module.to(getattr(torch, dtype))
@@ -45,6 +46,7 @@ def test_every_cell_of_the_whole_is_judged_in_parts(memory: int, dtype: str) -> 
 
 
 @pytest.mark.parametrize("place", ["blocks.1", ""])
+@pytest.mark.every(2)
 def test_a_fault_is_found_in_a_part_and_around_the_parts(memory: int, place: str) -> None:
     module, args = decoder()
     module.get_submodule(place).wrong = True
@@ -167,6 +169,7 @@ def test_a_part_that_is_called_twice_is_judged_on_both(memory: int) -> None:
     assert {c.input for c in report.cells["0"].comparisons} <= {1, 2}
 
 
+@pytest.mark.slow
 def test_several_inputs_and_no_gradients(memory: int) -> None:
     module, args = decoder()
     more = [((torch.randint(0, 11, (1, 3)),), {})]

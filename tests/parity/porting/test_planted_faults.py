@@ -25,7 +25,7 @@ def compared(name: str) -> Report:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.every(10)
+@pytest.mark.every(30)
 def test_fault_is_found_in_its_cell(name: str) -> None:
     report = compared(name)
     assert tuple(report.failing) == FAULTS[name].at
@@ -33,6 +33,7 @@ def test_fault_is_found_in_its_cell(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BACKWARD)
+@pytest.mark.every(2)
 def test_wrong_backward_by_hand_fails_in_gradients_only(name: str) -> None:
     report = compared(name)
     (path,) = report.failing
@@ -43,6 +44,7 @@ def test_wrong_backward_by_hand_fails_in_gradients_only(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["momentum from the other end", "keep_prob for p", "use_batch_statistics off"])
+@pytest.mark.every(3)
 def test_faults_of_train_mode_show_there_only(name: str) -> None:
     fault = FAULTS[name]
     module, cell, args = made(fault.port)
@@ -75,7 +77,7 @@ class Deep(nn.Cell):
 
 
 @pytest.mark.parametrize("wrong", [(0,), (2, 9, 10), (7,), (15,)])
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_in_a_deep_network_the_cells_at_fault_alone_fail_isolated(wrong: tuple[int, ...]) -> None:
     torch.manual_seed(0)
     report = parity.compare(TorchDeep(16), Deep(16, dict.fromkeys(wrong, 1e-4)), torch.randn(3, 6))

@@ -210,6 +210,7 @@ class Rows(nn.Cell):
 
 @pytest.mark.parametrize("shape", [(2, 3, 4), (3, 3, 4)])
 @pytest.mark.parametrize("train", [False, True])
+@pytest.mark.every(3)
 def test_tensors_laid_out_otherwise(shape: tuple[int, ...], train: bool) -> None:
     report = compared(TorchRows(), Rows(), torch.randn(*shape), train=train)
     assert report.ok, failure_text(report)
@@ -255,6 +256,7 @@ class BlockOfThree(nn.Cell):
 
 
 @pytest.mark.parametrize("train", [False, True])
+@pytest.mark.every(2)
 def test_layers_that_are_one_block_in_the_port(train: bool) -> None:
     x = torch.randn(2, 2, 5, 5)
     report = compared(TorchBlockOfThree(), BlockOfThree(), x, train=train)

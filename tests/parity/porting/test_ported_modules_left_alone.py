@@ -37,7 +37,7 @@ def state(module: torch.nn.Module, cell: nn.Cell) -> list[Any]:
 
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("name", ["residual", "lstm", "decoder", "pretrained"])
-@pytest.mark.every(3)
+@pytest.mark.every(9)
 def test_after_a_comparison(name: str, train: bool) -> None:
     module, cell, args = made(name)
     cell.set_train(not train)
@@ -57,6 +57,7 @@ def _raise(*_: Any) -> Any:
 
 
 @pytest.mark.parametrize("where", ["construct", "forward", "hook", "backward"])
+@pytest.mark.every(3)
 def test_after_an_exception(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, cell, args = made("residual")
     if where == "construct":

@@ -45,6 +45,7 @@ INPUTS = {"ids": torch.tensor([[1, 2, 3], [4, 5, 6]]), "mask": torch.rand(2, 3),
 
 
 @pytest.mark.parametrize("options", [{}, {"loss": lambda out: out["logits"].square().sum() + out["states"][0].sum()}])
+@pytest.mark.every(2)
 def test_keywords_integers_and_nested_results(options: dict[str, Any]) -> None:
     report = parity.compare(TorchMasked(), Masked(), INPUTS, **options)
     assert report.ok, failure_text(report)
@@ -172,6 +173,7 @@ def test_hooks_of_the_user_that_look_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["register_forward_pre_hook", "register_forward_hook", "register_backward_hook"])
+@pytest.mark.every(3)
 def test_a_hook_that_changes_something_is_part_of_its_cell(kind: str) -> None:
     module, cell, args = made("residual")
     hooks: dict[str, Any] = {
@@ -203,7 +205,7 @@ def test_to_float_is_less_precise_and_means_the_same() -> None:
 
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("name", ["residual", "encoder", "lstm", "decoder", "u-net"])
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 def test_a_captured_program_is_a_right_port(name: str, train: bool) -> None:
     module, _, args = made(name)
     cell = nn.GraphCell(converter.from_torch(module.train(train), args, train=train))

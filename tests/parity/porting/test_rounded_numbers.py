@@ -83,6 +83,7 @@ def test_a_rounding_of_numbers_is_no_fault(name: str) -> None:
 
 
 @pytest.mark.parametrize("off", [1e-6, -1e-5, 1e-3])
+@pytest.mark.every(3)
 def test_numbers_that_are_off_by_more_are_told(off: float) -> None:
     torch.manual_seed(0)
     wrong = Scaled(Tensor(SCALE * (1 + off), ms.float32), product)
@@ -121,6 +122,7 @@ def rotated(x: torch.Tensor, held: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize(("base", "passes"), [(1e4, True), (10010.0, False)])
 @pytest.mark.parametrize("function", [torch_sines, torch_rotation, rotated])
+@pytest.mark.every(3)
 def test_tables_of_sines_of_many_positions(function: Any, base: float, passes: bool) -> None:
     torch.manual_seed(0)
     held = torch.polar(torch.ones(500, 6), torch_angles(500)) if function is rotated else None

@@ -31,7 +31,7 @@ X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 def test_a_hidden_fault_is_found(name: str) -> None:
     fault = FAULTS[name]
     right, wrong, args = fault.pair()
@@ -45,6 +45,7 @@ def test_a_hidden_fault_is_found(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOUND)
+@pytest.mark.every(2)
 def test_the_right_network_passes(name: str) -> None:
     (right, _, args), (again, _, _) = FAULTS[name].pair(), FAULTS[name].pair()
     report = parity.compare(right, again, args, grads=False, probe=True)
@@ -256,6 +257,7 @@ def test_the_cause_is_looked_for_on_the_probe() -> None:
         ("rate of dropout", "in dropout, p is 0.1 in the candidate, 0.5 in the reference"),
     ],
 )
+@pytest.mark.every(2)
 def test_the_cause_is_looked_for_at_other_sizes_and_in_another_mode(name: str, summary: str) -> None:
     right, wrong, args = FAULTS[name].pair()
     report = parity.compare(right, wrong, args, probe=True)

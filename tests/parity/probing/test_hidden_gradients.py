@@ -95,7 +95,7 @@ PAIRS: dict[str, tuple[Callable[[bool], nn.Module], str]] = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_a_gradient_that_the_inputs_hide_is_compared(name: str) -> None:
     make, probe = PAIRS[name]
     right, wrong = positive(make(True)), positive(make(False))

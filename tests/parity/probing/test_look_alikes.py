@@ -29,6 +29,7 @@ def shown(report: parity.Report) -> set[str]:
 
 
 @pytest.mark.parametrize("name", TABLE)
+@pytest.mark.every(3)
 def test_a_look_alike_is_told_from_the_reference(name: str) -> None:
     pair = TABLE[name]
     reference, wrong, _ = sides(pair)
@@ -39,6 +40,7 @@ def test_a_look_alike_is_told_from_the_reference(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TABLE)
+@pytest.mark.every(3)
 def test_another_way_to_compute_the_same_passes(name: str) -> None:
     pair = TABLE[name]
     reference, _, sound = sides(pair)
@@ -51,6 +53,7 @@ FILES = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n, pa
 
 
 @pytest.mark.parametrize("name", FILES)
+@pytest.mark.every(3)
 def test_files_are_told_apart_and_sound_ones_pass(name: str, tmp_path: Path) -> None:
     pair = TABLE[name]
     files = []
@@ -89,6 +92,7 @@ SEEN = torch.tensor([[True, True, True, False, False], [True] * 5])
         (lambda: AlwaysMasked(), (Y, SEEN), "mask left out"),
     ],
 )
+@pytest.mark.every(3)
 def test_optional_arguments_are_switched(wrong: Callable[[], nn.Module], args: Any, probe: str) -> None:
     assert parity.compare(Masked(), wrong(), args, probe=False).ok
     report = parity.compare(Masked(), wrong(), args, probe=True, grads=False, diagnose_seconds=0)
@@ -147,6 +151,7 @@ NORMALIZED: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tenso
 
 @pytest.mark.parametrize("name", NORMALIZED)
 @pytest.mark.parametrize("exchanged", [False, True])
+@pytest.mark.every(3)
 def test_products_may_overflow_where_the_network_is_not_proportional_to_its_inputs(name: str, exchanged: bool) -> None:
     one, other = NORMALIZED[name][::-1] if exchanged else NORMALIZED[name]
     if name == "layer norm":
@@ -196,6 +201,7 @@ NO_FAULTS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor
 
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("name", NO_FAULTS)
+@pytest.mark.every(3)
 def test_formulas_that_differ_only_where_no_network_goes_pass(name: str, inside: bool) -> None:
     one, other, note = NO_FAULTS[name]
 

@@ -75,6 +75,7 @@ def test_codes_are_those_that_the_kernel_multiplies(
 
 
 @pytest.mark.parametrize("quantize", [quantize_blocks, asymmetric])
+@pytest.mark.every(2)
 def test_honest_weights_of_4_bits_hold(
     float_file: Path, tmp_path: Path, quantize: Callable[[Path, Path], None]
 ) -> None:
@@ -113,6 +114,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.every(3)
 def test_a_fault_is_found_in_its_cell(float_file: Path, tmp_path: Path, name: str) -> None:
     (asymmetric if name.startswith("zero") else quantize_blocks)(float_file, tmp_path / "small.onnx")
     model = onnx.load(tmp_path / "small.onnx")

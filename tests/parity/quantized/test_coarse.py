@@ -38,6 +38,7 @@ class Samples(CalibrationDataReader):  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(("lowest", "noted"), [(-1e30, True), (-1e5, True), (-4.0, False)])
+@pytest.mark.every(3)
 def test_a_mask_that_makes_a_quantizer_coarse(tmp_path: Path, lowest: float, noted: bool) -> None:
     source, target = tmp_path / "float.onnx", tmp_path / "int8.onnx"
     to_onnx(from_torch(Masked(lowest).eval(), (torch.randn(4, 8, 16),)), source, opset=20)

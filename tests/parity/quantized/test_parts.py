@@ -66,6 +66,7 @@ def require_explained(found: dict[str, tuple[float, float]]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.every(3)
 def test_steps_explain_the_errors_of_a_right_file(files: dict[str, str], kind: str) -> None:
     require_explained(errors(files["float"], files[kind], files[kind]))
 
@@ -87,6 +88,7 @@ def far_parts(source: str, right: str, wrong: str) -> set[str]:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.every(3)
 def test_a_fault_that_steps_do_not_explain_is_in_its_part(files: dict[str, str], tmp_path: Path, fault: str) -> None:
     kind, tensor, change = FAULTS[fault]
     wrong = changed(files[kind], tmp_path / "wrong.onnx", **{tensor: change})

@@ -24,6 +24,7 @@ inputs = (x,)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.every(2)
 def test_the_same_network_agrees_isolated_and_end_to_end(tmp_path: Path, dtype: torch.dtype) -> None:
     record_elsewhere(tmp_path / "other.rec", dtype=dtype)
     module, x = make()
@@ -35,6 +36,7 @@ def test_the_same_network_agrees_isolated_and_end_to_end(tmp_path: Path, dtype: 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.every(3)
 def test_a_fault_is_placed_in_its_cell(tmp_path: Path, name: str, dtype: torch.dtype) -> None:
     fault, path = FAULTS[name]
     record_elsewhere(tmp_path / "bad.rec", fault, dtype)
@@ -52,6 +54,7 @@ def test_a_fault_is_placed_in_its_cell(tmp_path: Path, name: str, dtype: torch.d
         ("a gradient", "the gradient of the result of linear is multiplied by 1.01"),
     ],
 )
+@pytest.mark.every(3)
 def test_the_cause_of_what_was_recorded_in_float32_is_proved(tmp_path: Path, name: str, cause: str) -> None:
     fault, path = FAULTS[name]
     record_elsewhere(tmp_path / "bad.rec", fault)

@@ -60,6 +60,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.every(3)
 def test_an_index_that_is_wrong_is_refused(recording: Path, name: str) -> None:
     change, message = CHANGES[name]
     rewrite(recording, change)
@@ -84,6 +85,7 @@ def test_a_changed_number_is_found_by_its_checksum(recording: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "message"), [("{", "isn't JSON"), ("[]", "isn't the index"), ("\0", "isn't JSON")])
+@pytest.mark.every(3)
 def test_an_index_that_is_no_json_object_is_refused(recording: Path, text: str, message: str) -> None:
     (recording / "recording.json").write_text(text)
     with pytest.raises(UsageError, match=message):

@@ -47,6 +47,7 @@ def judge(reference: Path, candidate: Path, **options: Any) -> Report:
         ("a gradient", "the gradient of the result of linear is multiplied by 1.01 in the candidate"),
     ],
 )
+@pytest.mark.every(3)
 def test_common_mistakes_are_proved_with_values_alone(
     reference: Path, tmp_path: Path, name: str, cause: str, dtype: torch.dtype
 ) -> None:
@@ -66,6 +67,7 @@ def test_common_mistakes_are_proved_with_values_alone(
         ("code around Cells", "the scale 1.01 is applied in the candidate in addition"),
     ],
 )
+@pytest.mark.every(3)
 def test_other_code_is_found_between_the_programs_of_both(
     reference: Path, tmp_path: Path, name: str, cause: str
 ) -> None:

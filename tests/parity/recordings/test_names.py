@@ -118,6 +118,7 @@ def test_a_port_with_other_names_and_layouts_agrees(reference: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("path", ["blocks.1.attention.key", "blocks.2.norm", "head"])
+@pytest.mark.every(3)
 def test_a_fault_is_placed_in_the_references_names(reference: Path, tmp_path: Path, path: str) -> None:
     record_port(tmp_path / "bad.rec", off(path))
     assert path in parity.judge(reference, tmp_path / "bad.rec", names=tmp_path / "names.toml").failing
@@ -149,6 +150,7 @@ def test_a_wrong_parameter_is_found_in_a_part_of_a_fused_one(reference: Path, tm
         ('[cells]\n"head" = "nowhere"', "head would be nowhere, which isn't in the recording; it has layer_0"),
     ],
 )
+@pytest.mark.every(3)
 def test_a_wrong_map_is_refused(reference: Path, tmp_path: Path, text: str, message: str) -> None:
     record_port(tmp_path / "port.rec")
     (tmp_path / "names.toml").write_text(text)

@@ -80,6 +80,7 @@ def record(folder: Path, **settings: Any) -> tuple[Network, tuple[torch.Tensor, 
     [({}, []), ({"eps": 1e-3}, ["norm"]), ({"apart": False}, ["attention"])],
     ids=["right", "eps", "sequences see each other"],
 )
+@pytest.mark.every(3)
 def test_packed_tokens_are_judged_as_padded_batches(tmp_path: Path, settings: Any, failing: list[str]) -> None:
     network, inputs = record(tmp_path, **settings)
     names = tmp_path / "names.toml"
@@ -106,6 +107,7 @@ def test_without_the_mask_the_inputs_differ(tmp_path: Path) -> None:
         ('[tokens]\nlengths = "x"\n', "needed mask = "),
     ],
 )
+@pytest.mark.every(3)
 def test_a_mask_that_is_none_is_said(tmp_path: Path, text: str, message: str) -> None:
     record(tmp_path)
     (tmp_path / "names.toml").write_text(text)

@@ -66,6 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
 @pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.every(3)
 def test_each_process_agrees_with_the_network_alone(folder: Path, kind: str, rank: int) -> None:
     report = parity.judge(folder / "alone", folder / kind / f"rank-{rank}")
     assert report.ok, str(report)

@@ -93,6 +93,7 @@ def test_a_wrong_cell_is_placed_in_the_first_step(reference: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("config", [{"clip_norm": 0.5}, {"frozen": ["0.*"]}, {"optimizer": "nesterov"}])
+@pytest.mark.every(3)
 def test_settings_of_training_are_those_of_torch(tmp_path: Path, config: dict[str, object]) -> None:
     record_reference(tmp_path / "a.rec", **config)
     record_reference(tmp_path / "b.rec")

@@ -78,6 +78,7 @@ WAYS = [judge, against]
         (against, "without elements", torch.float32),
     ],
 )
+@pytest.mark.every(3)
 def test_the_same_network_agrees_by_its_summaries(
     reference: Path, tmp_path: Path, way: Callable[[Path, Path], Report], form: str, dtype: torch.dtype
 ) -> None:
@@ -107,6 +108,7 @@ ELEMENTS = {"off by one": 1.0, "infinite": np.inf, "not a number": np.nan, "far 
         *((against, "without elements", name) for name in ELEMENTS),
     ],
 )
+@pytest.mark.every(3)
 def test_one_wrong_element_is_found_by_the_summary(
     reference: Path, tmp_path: Path, way: Callable[[Path, Path], Report], form: str, name: str
 ) -> None:
@@ -127,6 +129,7 @@ def test_one_wrong_element_is_found_by_the_summary(
         (against, "an activation"),
     ],
 )
+@pytest.mark.every(3)
 def test_faults_are_found_without_elements(
     reference: Path, tmp_path: Path, way: Callable[[Path, Path], Report], name: str
 ) -> None:
@@ -163,6 +166,7 @@ NUMBERS += [("an output", name) for name in ("mean", "least", "greatest", "finit
 
 @pytest.mark.parametrize(("tensor", "number"), NUMBERS)
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.every(3)
 def test_each_number_of_a_summary_is_compared(
     reference: Path, tmp_path: Path, way: Callable[[Path, Path], Report], tensor: str, number: str
 ) -> None:
@@ -175,6 +179,7 @@ def test_each_number_of_a_summary_is_compared(
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.every(2)
 def test_parameters_of_other_bytes_differ(reference: Path, tmp_path: Path, way: Callable[[Path, Path], Report]) -> None:
     """Two rows are exchanged, which no number on all elements shows."""
 
@@ -245,6 +250,7 @@ def test_another_shape_is_no_pass(tmp_path: Path, shapes: Any) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.every(2)
 def test_other_inputs_are_refused_by_their_summaries(
     reference: Path, tmp_path: Path, way: Callable[[Path, Path], Report]
 ) -> None:

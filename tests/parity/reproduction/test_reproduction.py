@@ -124,7 +124,7 @@ STANDARD = {"json", "sys", "pathlib", "math", "collections", "typing"}
         (frozen, "= w0.detach()", "= w0"),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_a_fault_is_reproduced_and_gone_when_it_is_repaired(
     fault: Callable[[Any], None], wrong: str, right: str, tmp_path: Path
 ) -> None:

@@ -53,7 +53,7 @@ def raises(self: Any, x: Tensor) -> Tensor:
         ({"blocks_1": raises}, NOT_SAME, "blocks.1 raises ValueError: no such thing"),
     ],
 )
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 def test_of_two_modules(forwards: dict[str, Any], verdict: str, because: str) -> None:
     candidate = network(**forwards)
     report = parity.compare(network(), candidate, (X,))

@@ -31,6 +31,7 @@ def captured(module_class: type[nn.Module], shift: float) -> tuple[Program, np.n
 
 @pytest.mark.parametrize("shift", [1.0, -1.0])
 @pytest.mark.parametrize("module_class", OPS)
+@pytest.mark.every(3)
 def test_float32_is_within_the_bounds_and_half_precision_is_not(module_class: type[nn.Module], shift: float) -> None:
     program, x = captured(module_class, shift)
     narrow = program.astype("float32")
@@ -47,6 +48,7 @@ def test_float32_is_within_the_bounds_and_half_precision_is_not(module_class: ty
 
 
 @pytest.mark.parametrize("module_class", [Branches, Repeated, Scanned, Mapped])
+@pytest.mark.every(3)
 def test_gradients_in_float32_are_within_the_bounds(module_class: type[nn.Module]) -> None:
     program, x = captured(module_class, 1.0)
     outputs = [y for y in execute(program, [x]) if is_floating(y.dtype)]

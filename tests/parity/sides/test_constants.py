@@ -157,6 +157,7 @@ X = torch.randn(2, 3, generator=torch.Generator().manual_seed(1))
     ("dtype", "train", "every"),
     [("float32", False, 1), ("float32", True, 5), ("float16", False, 5), ("bfloat16", False, 5), ("float64", True, 5)],
 )
+@pytest.mark.every(3)
 def test_every_constant_is_the_same_on_every_side(dtype: str, train: bool, every: int) -> None:
     report = parity.check(network(every), (X,), dtype=dtype, train=train)
     assert not report.failing

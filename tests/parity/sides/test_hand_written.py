@@ -77,6 +77,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("applied", WRONG.values(), ids=WRONG)
+@pytest.mark.every(3)
 def test_a_wrong_backward_fails(applied):
     report = parity.check(Network(applied), (X,))
     assert report.failing == [""]
@@ -97,6 +98,7 @@ QUANTIZED = {
 
 
 @pytest.mark.parametrize("quantized", QUANTIZED.values(), ids=QUANTIZED)
+@pytest.mark.every(3)
 def test_fake_quantization(quantized):
     class Quantized(nn.Module):
         def __init__(self) -> None:

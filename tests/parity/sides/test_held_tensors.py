@@ -48,7 +48,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 def test_held_tensors_are_as_precise_as_the_module(case: str) -> None:
     module = CASES[case]
     x = numbers(5, 1, 4) if case == "a filter" else numbers(5, 4)
@@ -58,6 +58,7 @@ def test_held_tensors_are_as_precise_as_the_module(case: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.every(2)
 def test_a_loss_may_hold_tensors(dtype: str) -> None:
     labels, weights, targets = torch.tensor([0, 2, 1, 1, 2]), torch.tensor([1.0, 2.0, 0.7]), numbers(5, 3).sigmoid()
 

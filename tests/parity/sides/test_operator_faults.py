@@ -40,6 +40,7 @@ def derivative(norm: nn.Module, x: Tensor, cotangent: Tensor, direction: Tensor)
 
 @pytest.mark.parametrize("shape", [(1, 6, 4, 5), (1, 6, 4, 1), (2, 6, 4, 5)])
 @pytest.mark.parametrize("kind", NORMS)
+@pytest.mark.every(3)
 def test_gradients_are_the_derivative_in_every_layout(kind: str, shape: tuple[int, ...]) -> None:
     torch.manual_seed(0)
     norm = NORMS[kind]().double()
@@ -86,6 +87,7 @@ def test_a_batch_of_one_accuses_no_side() -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.every(2)
 def test_a_fault_of_a_side_is_still_found(batch: int) -> None:
     torch.manual_seed(0)
     module, other = Axial(), Axial(1.01)

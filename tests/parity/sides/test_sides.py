@@ -35,6 +35,7 @@ def test_torch_and_interpreter_record_the_same_boundaries_and_numbers() -> None:
 
 
 @pytest.mark.parametrize("kind", ["torch", "interpreter", "onnxruntime"])
+@pytest.mark.every(3)
 def test_a_fed_cell_computes_on_what_it_is_fed(kind: str) -> None:
     module, args = mixed()
     reference = TorchSide("torch", module, args, {})

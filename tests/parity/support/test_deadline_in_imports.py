@@ -19,6 +19,7 @@ RUN = "from cellbridge.parity.support.deadline import deadline\nwith deadline(0.
 
 
 @pytest.mark.parametrize("statement", ["import slow", "from slow import x", "__import__('slow')"])
+@pytest.mark.every(3)
 def test_the_process_ends_with_the_message_and_the_exit_code(tmp_path: Path, statement: str) -> None:
     (tmp_path / "slow.py").write_text(SWALLOWS)
     command = [sys.executable, "-c", RUN.format(statement)]

@@ -114,6 +114,7 @@ def test_a_case_that_cant_be_made(tmp_path: Path, text: str, name: str, message:
         ("def cases(): raise ValueError('nothing here')", "nothing here"),
     ],
 )
+@pytest.mark.every(3)
 def test_cases_that_cant_be_listed(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         find_models([write(tmp_path / "many.py", text)])

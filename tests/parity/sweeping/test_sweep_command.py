@@ -84,6 +84,7 @@ def test_what_has_a_result_is_not_judged_again(swept: tuple[Path, Any]) -> None:
     assert time.monotonic() - started < 15
 
 
+@pytest.mark.slow
 def test_failed_models_are_judged_again_on_request(swept: tuple[Path, Any]) -> None:
     folder, _ = swept
     (folder / "again.db").write_bytes((folder / "sweep.db").read_bytes())
@@ -133,6 +134,7 @@ def test_an_interrupted_sweep_keeps_what_was_done(tmp_path: Path) -> None:
         (["--compare", "a.db", "b.db"], "no such file: a.db"),
     ],
 )
+@pytest.mark.every(3)
 def test_wrong_command_lines(tmp_path: Path, arguments: list[str], message: str) -> None:
     (tmp_path / "a.py").write_text(GOOD)
     done = sweep(*arguments, cwd=tmp_path)

@@ -60,7 +60,7 @@ def found(report: Any) -> set[tuple[str, Any, Any]]:
         (ADAMW, {"weight_decay": 0.01}, ("weight_decay", 0.1, 0.01)),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.every(9)
 def test_an_argument_of_the_optimizer(recipe: Recipe, arguments: Any, expected: tuple[str, Any, Any]) -> None:
     report = compare(recipe, arguments=arguments)
     assert found(report) == {expected}
@@ -104,7 +104,7 @@ def test_an_argument_of_the_optimizer(recipe: Recipe, arguments: Any, expected: 
         (replace(ADAM, factors=(1.0, 0.5)), {"factors": ()}, ("lr schedule", None, None), "has no schedule"),
     ],
 )
-@pytest.mark.every(6)
+@pytest.mark.every(18)
 def test_another_step(recipe: Recipe, changes: Any, expected: tuple[str, Any, Any], words: str) -> None:
     report = compare(recipe, **changes)
     assert found(report) == {expected}
@@ -140,6 +140,7 @@ def test_a_group_with_other_numbers_is_named() -> None:
         ),
     ],
 )
+@pytest.mark.every(3)
 def test_several_faults_are_named_together(recipe: Recipe, changes: Any, expected: Any) -> None:
     report = compare(recipe, **changes)
     assert found(report) == expected
@@ -152,6 +153,7 @@ class TanhCell(trained_networks.MlpCell):
 
 
 @pytest.mark.parametrize("recipe", [SGD, ADAM])
+@pytest.mark.every(2)
 def test_a_fault_in_the_network_names_no_optimizer(recipe: Recipe) -> None:
     report = compare(recipe, cell=TanhCell())
     assert not report.ok
@@ -193,6 +195,7 @@ def test_the_momentum_of_statistics() -> None:
 
 
 @pytest.mark.parametrize("recipe", [HEAVY, ADAMW, CLIPPED, SUMMED, replace(SCALED, factors=(1.0, 0.5))])
+@pytest.mark.every(3)
 def test_sound_training_names_nothing(recipe: Recipe) -> None:
     report = compare(recipe)
     assert report.ok
@@ -256,6 +259,7 @@ def test_a_captured_network_that_trains_otherwise(monkeypatch: pytest.MonkeyPatc
         ({"clip_norm": 0.1}, {"clip_norm": 0.01}, {("limit", 0.1, 0.01)}),
     ],
 )
+@pytest.mark.every(3)
 def test_a_compiled_step_that_trains_otherwise(
     options: Any, changes: Any, expected: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

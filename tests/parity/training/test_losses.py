@@ -170,6 +170,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.every(3)
 def test_a_fault_is_named(name: str) -> None:
     reference, candidate, (attribute, right_value, wrong_value) = FAULTS[name]
     report = _compare(reference, candidate)
@@ -192,6 +193,7 @@ def test_a_fault_is_named(name: str) -> None:
         (partial(train_in_parts, clip="step"), partial(train_in_parts, clip="step")),
     ],
 )
+@pytest.mark.every(3)
 def test_other_forms_of_one_loss_agree(reference: Any, candidate: Any) -> None:
     _compare(reference, candidate).raise_if_failed()
 

@@ -116,6 +116,7 @@ def test_a_wrong_number_is_refused_by_the_replay() -> None:
 
 
 @pytest.mark.parametrize("bar", [1e-12, 1.0])
+@pytest.mark.every(2)
 def test_noise_proves_nothing(bar: float) -> None:
     """Not even where the comparison itself would allow it, as it does for gradients that are nothing but rounding."""
     found = trajectory(Rule(SGD, 0.1), Rule(SGD, 0.1, momentum=0.5), noise=1e-4, bar=bar)

@@ -99,6 +99,7 @@ def test_exponents() -> None:
 
 @pytest.mark.parametrize("block", [2**20], indirect=True)
 @pytest.mark.parametrize("dtype", [np.int64, np.float32])
+@pytest.mark.every(2)
 def test_large_arrays_take_little_memory_beside_them(dtype: Any) -> None:
     a, b = np.zeros(2**24, dtype), np.zeros(2**24, dtype)
     tracemalloc.start()

@@ -44,6 +44,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> nn.Module:
     return net
 
 
+@pytest.mark.slow
 def test_flax_computes_the_same(module: nn.ModuleDict) -> None:
     nnx, jnp = pytest.importorskip("flax.nnx"), pytest.importorskip("jax.numpy")
     assert weights("net.pt", "-o", "net.safetensors", "--to", "flax", "--map", "map.toml").exit_code == 0

@@ -75,6 +75,7 @@ def test_a_hand_written_network_loads_it(port: Port) -> None:
 
 @pytest.mark.filterwarnings(f"ignore::{UnpairedWarning.__module__}.{UnpairedWarning.__name__}")
 @pytest.mark.parametrize("port", PORTS.values(), ids=PORTS)
+@pytest.mark.every(3)
 def test_it_is_at_parity(port: Port) -> None:
     module, cell = port.trained(), port.cell()
     torch.save(module.state_dict(), "net.pt")

@@ -175,6 +175,7 @@ def test_the_old_target_stays_when_something_is_wrong() -> None:
 
 
 @pytest.mark.parametrize("ending", ["pt", "legacy.pt", "ckpt", "safetensors"])
+@pytest.mark.every(3)
 def test_damaged_files(ending: str) -> None:
     """Cut, overwritten or shuffled anywhere: refused, or (where only values changed) converted; never a crash."""
     name, target = f"net.{ending}", "x.pt" if ending == "ckpt" else "x.ckpt"

@@ -37,6 +37,7 @@ def test_compiled_programs_are_copied(by: Callable[[Any], Any]) -> None:
 
 @copied
 @pytest.mark.parametrize("before", [0, 2])
+@pytest.mark.every(3)
 def test_a_copy_of_a_compiled_step_goes_on_by_itself(by: Callable[[Any], Any], before: int) -> None:
     step, alone = _step(), _step()
     losses = [float(alone(X, LABELS)) for _ in range(before + 3)]

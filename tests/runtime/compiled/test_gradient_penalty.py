@@ -40,6 +40,7 @@ class Penalized(ms.nn.Cell):
 
 
 @pytest.mark.parametrize("name", CRITICS)
+@pytest.mark.every(2)
 def test_a_gradient_penalty_trains_as_in_torch(name: str) -> None:
     critic = copy.deepcopy(CRITICS[name])
     generator = torch.Generator().manual_seed(0)

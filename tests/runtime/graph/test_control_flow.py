@@ -937,7 +937,7 @@ def clipped_in_loop(net: Any, optimizer: Any) -> Callable[[Any], Any]:
 
 @pytest.mark.parametrize("make", [checked, accumulated, loss_scaled, clipped_in_loop], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("kind", ["SGD", "Momentum", "Adam"])
-@pytest.mark.every(3)
+@pytest.mark.every(9)
 def test_training_step(make: Any, kind: str) -> None:
     def prepared() -> tuple[Any, Any, Any]:
         ms.set_seed(1)

@@ -41,6 +41,7 @@ def program(request: pytest.FixtureRequest) -> Program:
     return from_torch(Model(), (X,), train=request.param)
 
 
+@pytest.mark.every(2)
 def test_each_cell_alone_gives_what_was_recorded(program: Program) -> None:
     everything = [value for node in program.nodes for value in node.outputs]
     arrays = execute(program, [X.numpy()], wanted=[*program.inputs, *everything])

@@ -129,6 +129,7 @@ def failing() -> Callable[[int], Any]:
     return step
 
 
+@pytest.mark.slow
 def test_hundreds_of_steps_take_no_more_memory() -> None:
     assert growth(train_cell(), STEPS) < ALLOWED
 
@@ -146,6 +147,7 @@ def objects_after(step: Callable[[int], Any], steps: int) -> int:
 
 
 @pytest.mark.parametrize("make", [train_cell, dynamic_scale, own_loop, statistics, failing])
+@pytest.mark.every(3)
 def test_no_objects_are_left(make: Callable[[], Callable[[int], Any]]) -> None:
     assert objects_after(make(), 50) < FEW
 

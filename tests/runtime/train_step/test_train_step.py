@@ -106,7 +106,7 @@ OPTIMIZERS: dict[str, tuple[Maker, Maker]] = {
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.every(3)
+@pytest.mark.every(9)
 def test_steps_are_those_of_torch(name: str) -> None:
     ours, theirs = OPTIMIZERS[name]
     step, module = compiled(ours), Net().train()
@@ -277,6 +277,7 @@ def test_a_schedule_is_part_of_the_program() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"accumulate": 2}, {"loss_scale": 2.0}])
+@pytest.mark.every(3)
 def test_a_list_of_learning_rates_ends(options: dict[str, Any], tmp_path: Path) -> None:
     """After as many updates as there are rates, however many calls these took, and wherever training went on."""
     step = compiled(lambda p: optim.SGD(p, [0.1, 0.2, 0.3]), **options)
