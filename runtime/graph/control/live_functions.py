@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import inspect
 import sys
@@ -18,7 +19,10 @@ def functions_of_modules(file: str) -> Iterator[FunctionType]:
 
 
 def all_functions() -> Iterator[FunctionType]:
-    """Yield every function that the garbage collector knows: a tenth of a second where a million objects live."""
+    """Yield every function that the garbage collector watches, none that `gc.freeze()` has taken from it.
+
+    This takes 0.1 s where a million objects live.
+    """
     return (item for item in gc.get_objects() if type(item) is FunctionType)
 
 
@@ -32,6 +36,16 @@ def _functions_in(namespace: Mapping[str, object], module: object, visited: set[
             visited.add(id(value))
             if type(value) is FunctionType:
                 yield value
+                yield from _functions_in(_closure(value), module, visited)
             elif isinstance(value, type) and value.__module__ == module:
                 yield from _functions_in(vars(value), module, visited)
             value = inspect.getattr_static(value, "__wrapped__", None)  # without running code of the object
+
+
+def _closure(function: FunctionType) -> dict[str, object]:
+    """Return the variables of enclosing functions, such as what a decorator is applied to, that have a value."""
+    variables = dict[str, object]()
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # it has no value yet
+            variables[name] = cell.cell_contents
+    return variables
