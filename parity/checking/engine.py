@@ -24,7 +24,7 @@ from ...runtime.ir.program import Program
 from ...runtime.lowering import opsets
 from ..comparison.judging import judge_sides
 from ..dtypes import HALVES, WORKING_DTYPES
-from ..inputs.arguments import as_arguments
+from ..inputs.arguments import as_arguments, as_keywords
 from ..modules.compare import compare_modules
 from ..onnx_cells.compare import ModuleAndFile
 from ..options import OptionKeywords, Options, from_keywords
@@ -105,7 +105,7 @@ def check(
         opsets.require_loadable(opset)
     require_ready(module)
     stages = progress or NoProgress()
-    keywords = dict(kwargs or {})
+    keywords = as_keywords(kwargs)
     open_containers((args, keywords))
     framework = framework_of(cell)
     port_name = name_of_port(cell)
