@@ -36,6 +36,7 @@ class Probe:
         switched: other arguments are given or left out, so that the network may return something else.
         tied: they hold equal values, and the gradients alone are compared, which are defined.
         positions: with `ties`, whether positions are compared, which are defined.
+        finite: with `tied`, gradients are compared by whether they are finite alone.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Probe:
     switched: bool = False
     tied: bool = False
     positions: bool = False
+    finite: bool = False
 
     @property
     def needs_live(self) -> bool:

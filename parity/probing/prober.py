@@ -299,6 +299,7 @@ class Prober:
                 if c.status == FAIL
                 and not (probe.ties and not probe.positions and _is_position(c))
                 and not (is_lost_gradient(c) and not can.live)  # a file's nodes are made for outputs
+                and not (probe.finite and not is_lost_gradient(c))
                 and (tolerance.overridden or is_gross(path, c))
             ]
 

@@ -94,6 +94,7 @@ def equal_number_probes(inputs: Inputs, *, positions: bool, gradients: bool) -> 
     names = inputs.listed(places)
     for name, change in _EQUAL.items():
         yield Probe(f"{names} {name}", inputs.changed(places, change), ties=True, positions=positions)
+    yield Probe(f"{names} all zero", inputs.changed(places, torch.zeros_like), tied=True, finite=True)
     if gradients:
         yield Probe(f"{names} of two values", inputs.changed(places, _of_two_values), tied=True, exact=True)
 

@@ -202,6 +202,17 @@ GRADIENTS: dict[str, LookAlike] = {
     "small gradients dropped": LookAlike(
         lambda x: x * 2, lambda x: SmallGradientsDropped.apply(x) * 2, lambda x: x + x, (X,), "cotangents", False
     ),
+    "root of zero squares": LookAlike(
+        lambda x: x.norm(dim=-1),
+        lambda x: x.square().sum(-1).sqrt(),
+        lambda x: (x * 2).norm(dim=-1) / 2,
+        (X,),
+        "zero",
+        False,
+    ),
+    "power of zero by logarithms": LookAlike(
+        lambda x: x**2, lambda x: (2 * x.abs().log()).exp(), lambda x: x * x, (X,), "zero", False
+    ),
     "gradient to one of equal maxima": LookAlike(
         lambda x: x.amax(-1), lambda x: x.max(-1).values, lambda x: x.neg().amin(-1).neg(), (X,), "of two values", False
     ),

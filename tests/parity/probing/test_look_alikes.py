@@ -190,7 +190,7 @@ NO_FAULTS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor
     "gradient that overflows": (F.silu, lambda x: x / (1 + torch.exp(-x)), "gradients of candidate overflow with"),
     "deviation by hand": (
         lambda x: x.std(-1),
-        lambda x: ((x - x.mean(-1, keepdim=True)).square().sum(-1) / (x.shape[-1] - 1)).sqrt(),
+        lambda x: ((x - x.mean(-1, keepdim=True)).square().sum(-1) / (x.shape[-1] - 1)).clamp(min=1e-30).sqrt(),
         "",
     ),
     "infinity times zero": (F.relu, lambda x: x * (x > 0), "candidate differs with minus infinity in"),
@@ -223,6 +223,11 @@ def _root(x: Tensor) -> Tensor:
 WRONG: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor], str]] = {
     "gradient of a branch that isn't taken": (
         _root, lambda x: torch.where(x > 1e-3, x.sqrt(), torch.where(x > 0, 1e-3**0.5, 0.0)), "limited to 80"
+    ),
+    "gradient of the deviation of zeros": (
+        lambda x: x.std(-1, unbiased=False),
+        lambda x: (x - x.mean(-1, keepdim=True)).square().mean(-1).sqrt(),
+        "all zero",
     ),
     "lower threshold of softplus": (F.softplus, lambda x: F.softplus(x, threshold=8), ""),
     "NaN left out": (
