@@ -14,6 +14,8 @@ from .values import Inputs, all_first, in_numpy
 
 Tensor = torch.Tensor
 
+IGNORED = -100
+"""The label that losses leave out unless another is chosen."""
 LARGE = {"2^24 + 1": 2**24 + 1, "-(2^31) - 1": -(2**31) - 1, "2^31": 2**31, "2^53 + 1": 2**53 + 1}
 """Integers that float32, int32 and float64 don't hold, by name."""
 
@@ -33,6 +35,9 @@ def index_probes(inputs: Inputs, vocabularies: Sequence[int], special: Sequence[
             yield Probe(f"{name} up to {size - 1}", arguments, choice=f"largest {name}")
         for index in sorted({0, *special}):
             yield Probe(f"{name} with {index}", inputs.changed([place], functools.partial(_ends, value=index)))
+        if torch.iinfo(inputs.tensors[place].dtype).min < IGNORED:
+            arguments = inputs.changed([place], functools.partial(_ends, value=IGNORED))
+            yield Probe(f"{name} with {IGNORED}", arguments, optional=True)
         yield Probe(f"{name} all zero", inputs.changed([place], torch.zeros_like), ties=True)
         yield Probe(f"{name} all equal", inputs.changed([place], all_first), ties=True)
         yield Probe(f"{name} halved", inputs.changed([place], in_numpy(lambda x: x // 2)), ties=True)

@@ -35,10 +35,10 @@ EQUALITY = frozenset({"eq", "equal", "ne", "not_equal"})
 """Operations that tell NaN from numbers if both operands are the same tensor, and infinity if one of them is."""
 
 
-def is_size_not_taken(probe: Probe, failures: Sequence[Comparison]) -> bool:
-    """Whether a side fails on a probe only because it raises an exception at other sizes than the given ones."""
+def is_not_taken(probe: Probe, failures: Sequence[Comparison]) -> bool:
+    """Whether a side fails on a probe only because it raises an exception, at sizes or labels that aren't given."""
     raised = [c.kind == "call" and c.reason.startswith("raises ") for c in failures]
-    return probe.resized and bool(raised) and all(raised)
+    return (probe.resized or probe.optional) and bool(raised) and all(raised)
 
 
 def is_lost_gradient(c: Comparison) -> bool:

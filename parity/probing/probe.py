@@ -36,6 +36,7 @@ class Probe:
         switched: other arguments are given or left out, so that the network may return something else.
         tied: they hold equal values, and the gradients alone are compared, which are defined.
         positions: with `ties`, whether positions are compared, which are defined.
+        optional: a side that raises an exception on them doesn't fail, since nothing says that they may occur.
         finite: with `tied`, gradients are compared by whether they are finite alone.
     """
 
@@ -54,6 +55,7 @@ class Probe:
     switched: bool = False
     tied: bool = False
     positions: bool = False
+    optional: bool = False
     finite: bool = False
 
     @property

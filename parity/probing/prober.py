@@ -29,7 +29,7 @@ from ..verdicts.deviations import error, size
 from ..verdicts.judge import MEANING_RELATIVE, Tolerance
 from .approximations import approximation
 from .inside import layers_of, with_other_values
-from .no_faults import handles_not_finite, is_lost_gradient, is_size_not_taken, within_range
+from .no_faults import handles_not_finite, is_lost_gradient, is_not_taken, within_range
 from .plan import probes
 from .probe import Change, Probe
 from .work import Budget
@@ -136,7 +136,7 @@ class Prober:
                 count.chosen.add(probe.choice)
             try:
                 found = self._judge_with_choices(side, probe, *on_reference)
-                if is_size_not_taken(probe, [c for _, c in found]):
+                if is_not_taken(probe, [c for _, c in found]):
                     not_taken.setdefault(probe.name, found[0][1].reason)
                     count.chosen.discard(probe.choice)
                     found = []
@@ -152,7 +152,7 @@ class Prober:
             if found:
                 break
         self.spent = already + time.monotonic() - started
-        self.notes += _size_notes(side.name, self.reference.name, not_taken)
+        self.notes += _not_taken_notes(side.name, self.reference.name, not_taken)
         self.notes.append(_note(side.name, self.reference.name, counts[False], counts[True], struck=struck))
         return found
 
@@ -288,8 +288,9 @@ class Prober:
         records = side.run(replace(run, dtype=dtype))
         if probe.not_finite:
             _share_not_finite(records, truth)
-        if probe.other_mode and not _has_this_mode(truth, records):
-            self.notes.append(f"{side.name} was not compared in {probe.name}: it has other statistics or random draws")
+        if probe.other_mode and (difference := _other_draws_or_statistics(truth, records)):
+            note = f"{side.name} was not compared in {probe.name}: {difference}"
+            self.notes += [] if note in self.notes else [note]
             return []
 
         def compare() -> CellComparisons:
@@ -389,8 +390,8 @@ def _shown_values(c: Comparison) -> str:
     return f"{c.candidate_value:g} in place of {c.reference_value:g}"
 
 
-def _size_notes(side: str, reference: str, not_taken: Mapping[str, str]) -> list[str]:
-    """Return a note on the sizes that the reference takes and a side doesn't."""
+def _not_taken_notes(side: str, reference: str, not_taken: Mapping[str, str]) -> list[str]:
+    """Return a note on the probes that the reference takes and a side doesn't."""
     if not not_taken:
         return []
     name, reason = next(iter(not_taken.items()))
@@ -398,9 +399,27 @@ def _size_notes(side: str, reference: str, not_taken: Mapping[str, str]) -> list
     return [f"{side} doesn't run with {name}, which {reference} takes: it {reason}{more}"]
 
 
-def _has_this_mode(truth: Records, records: Records) -> bool:
-    """Whether a side makes the same draws and updates the same buffers: else it was made for one mode alone."""
-    return records.draws.keys() == truth.draws.keys() and records.updates.keys() == truth.updates.keys()
+def _other_draws_or_statistics(truth: Records, records: Records) -> str:
+    """What a side draws or updates that the reference doesn't, or the other way round; empty if it is the same.
+
+    A side that was made for one mode alone, without dropout, say, isn't wrong in it.
+    """
+    drawing = {draw.path for draw in truth.draws}, {draw.path for draw in records.draws}
+    updated = {str(key) for key in truth.updates}, {str(key) for key in records.updates}
+    if records.draws.keys() != truth.draws.keys():
+        return f"random numbers are drawn {_where_alone(*drawing, 'otherwise')}"
+    if records.updates.keys() != truth.updates.keys():
+        return f"statistics are updated {_where_alone(*updated, 'otherwise')}"
+    return ""
+
+
+def _where_alone(of_reference: set[str], of_candidate: set[str], same: str) -> str:
+    texts = [
+        f"in {', '.join(sorted(name or '(root)' for name in alone)[:3])} of the {side} alone"
+        for side, alone in (("reference", of_reference - of_candidate), ("candidate", of_candidate - of_reference))
+        if alone
+    ]
+    return " and ".join(texts) or same
 
 
 def _has_finite_gradients(truth: Records) -> bool:

@@ -21,8 +21,8 @@ MAX_ARGUMENTS = 4
 def switched_argument_probes(reference: TorchSide, candidate: TorchSide) -> Iterator[Probe]:
     """Yield probes in which an optional argument that both networks have is switched.
 
-    Flags are negated, tensors with the default None are left out, and masks that are left out are given: of several
-    shapes and dtypes, the first that the reference runs on.
+    Flags are negated, and floats doubled. Tensors with the default None are left out, and masks that are
+    left out are given: of several shapes and dtypes, the first that the reference runs on.
     """
     try:
         signature = inspect.signature(reference.module.forward)
@@ -38,7 +38,7 @@ def switched_argument_probes(reference: TorchSide, candidate: TorchSide) -> Iter
         and parameter.default is not parameter.empty
     }  # fmt: skip
     numbers = [x for x in given.values() if isinstance(x, torch.Tensor)]
-    yield from _flags(bound, optional)
+    yield from _settings(bound, optional)
     off = [name for name in optional if isinstance(given.get(name), torch.Tensor) and optional[name].default is None]
     for name in off[:MAX_ARGUMENTS]:
         yield _probe(f"{name} left out", bound, {name: None})
@@ -48,11 +48,15 @@ def switched_argument_probes(reference: TorchSide, candidate: TorchSide) -> Iter
             yield _probe(f"{name} given, {kind}", bound, {name: mask}, choice=f"{name} given")
 
 
-def _flags(bound: inspect.BoundArguments, optional: Mapping[str, inspect.Parameter]) -> Iterator[Probe]:
+def _settings(bound: inspect.BoundArguments, optional: Mapping[str, inspect.Parameter]) -> Iterator[Probe]:
     values = {name: bound.arguments.get(name, parameter.default) for name, parameter in optional.items()}
     flags = [name for name, value in values.items() if isinstance(value, bool)]
     for name in flags[:MAX_ARGUMENTS]:
         yield _probe(f"{name}={not values[name]}", bound, {name: not values[name]})
+    factors = [name for name, value in values.items() if type(value) is float]
+    for name in factors[:MAX_ARGUMENTS]:
+        other = values[name] * 2 or 1.0
+        yield _probe(f"{name}={other:g}", bound, {name: other})
 
 
 def _is_mask(name: str) -> bool:

@@ -67,16 +67,16 @@ def test_files_are_told_apart_and_sound_ones_pass(name: str, tmp_path: Path) -> 
 
 
 class Masked(nn.Module):
-    """A sum of seen positions; the mask, and a flag, may be ignored."""
+    """A sum of seen positions; the mask, a flag, and a number, may be ignored."""
 
-    def __init__(self, *, sees_mask: bool = True, sees_flag: bool = True) -> None:
+    def __init__(self, *, sees_mask: bool = True, sees_flag: bool = True, sees_number: bool = True) -> None:
         super().__init__()
-        self.sees_mask, self.sees_flag = sees_mask, sees_flag
+        self.sees_mask, self.sees_flag, self.sees_number = sees_mask, sees_flag, sees_number
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, scaled: bool = False) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None, scaled: bool = False, temperature: float = 1.0) -> Tensor:
         if mask is not None and self.sees_mask:
             x = x.masked_fill(~mask[..., None], 0.0)
-        return x.sum(1) * (0.5 if scaled and self.sees_flag else 1.0)
+        return x.sum(1) * (0.5 if scaled and self.sees_flag else 1.0) / (temperature if self.sees_number else 1.0)
 
 
 Y = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(0))
@@ -90,6 +90,7 @@ SEEN = torch.tensor([[True, True, True, False, False], [True] * 5])
         (lambda: Masked(sees_flag=False), (Y,), "scaled=True"),
         (lambda: Masked(sees_flag=False), (Y, SEEN), "scaled=True"),
         (lambda: AlwaysMasked(), (Y, SEEN), "mask left out"),
+        (lambda: Masked(sees_number=False), (Y,), "temperature=2"),
     ],
 )
 @pytest.mark.every(3)
@@ -101,9 +102,32 @@ def test_optional_arguments_are_switched(wrong: Callable[[], nn.Module], args: A
 
 
 class AlwaysMasked(Masked):
-    def forward(self, x: Tensor, mask: Tensor | None = None, scaled: bool = False) -> Tensor:
-        hidden = SEEN if mask is None else mask
-        return super().forward(x, hidden, scaled)
+    def forward(self, x: Tensor, mask: Tensor | None = None, scaled: bool = False, temperature: float = 1.0) -> Tensor:
+        return super().forward(x, SEEN if mask is None else mask, scaled, temperature)
+
+
+def _mean_of_all_rows(x: Tensor, labels: Tensor) -> Tensor:
+    return F.cross_entropy(x, labels, reduction="none").mean()
+
+
+def test_labels_that_losses_leave_out_are_tried() -> None:
+    args = (torch.randn(4, 6, generator=torch.Generator().manual_seed(0)), torch.tensor([1, 0, 5, 2]))
+    report = parity.compare(Of(F.cross_entropy), Of(_mean_of_all_rows), args, probe=True, diagnose_seconds=0)
+    assert shown(report) == {"args[1] with -100"}
+    by_hand = Of(lambda x, labels: -x.log_softmax(-1).gather(1, labels[:, None]).mean())
+    report = parity.compare(Of(F.cross_entropy), by_hand, args, probe=True)
+    assert report.ok, str(report)
+    assert any("candidate doesn't run with args[1] with -100" in note for note in report.notes)
+
+
+def test_what_draws_in_one_mode_alone_is_noted() -> None:
+    module = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).eval()
+    other = nn.Sequential(nn.Linear(4, 4), nn.Identity()).eval()
+    other.load_state_dict(module.state_dict())
+    report = parity.compare(module, other, (torch.randn(2, 4),), probe=True)
+    assert report.ok, str(report)
+    note = "candidate was not compared in train mode: random numbers are drawn in 1 of the reference alone"
+    assert report.notes.count(note) == 1
 
 
 def test_an_argument_that_one_side_alone_has_is_not_switched() -> None:
