@@ -2,16 +2,18 @@
 
 `layers_0` and `layers.0` are the same place. A norm's `weight` is a `scale` in Flax and a `gamma` in MindSpore. A Dense
 layer's `kernel` in Flax is a Linear's `weight`, transposed; that of a convolution has its output channels last.
-Images have their channels last in JAX, which the shapes of outputs show.
+Images have their channels last in JAX, which their shapes show, or their values.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 
 from ...runtime.visible import visible_name
-from ..sides.records import INPUT, OUTPUT, Records
+from ..sides.records import INPUT, OUTPUT, Array, Records
+from .axes import Pair, Place, views_of
 from .index import NAMED_ROLES
 from .names import Line, NameMap
 from .recording import Recording
@@ -29,8 +31,10 @@ WHERE = "the names by habit"
 
 def names_by_habit(
     truth: Records, parameters: Mapping[str, tuple[int, ...]], recording: Recording, names: NameMap
-) -> NameMap:
+) -> tuple[NameMap, list[Place]]:
     """Return a line for each module and parameter that is called otherwise, or has other axes.
+
+    The second result are the places whose order of axes isn't known.
 
     Args:
         truth: the reference's records.
@@ -42,17 +46,27 @@ def names_by_habit(
     cells = dict.fromkeys(entry.cell for entry in entries if entry.role in (INPUT, OUTPUT))
     shapes = {(e.cell, e.role): e.shape for e in reversed(entries) if e.call == 0 and e.role in (INPUT, OUTPUT)}
     by_place = {_place(cell): cell for cell in cells}
-    own: dict[tuple[str, str], tuple[int, ...]] = {}
+    own: dict[Place, Array] = {}
     for key, array in truth.values.items():
         if key.call == 0 and key.kind in (INPUT, OUTPUT):
-            own.setdefault((key.path, key.kind), array.shape)
-    of_cells = []
+            own.setdefault((key.path, key.kind), array)
+    value_of = _values(recording)
+    names_there: dict[str, str] = {}
+    pairs: dict[Place, Pair] = {}
     for path in dict.fromkeys(call.path for call in truth.calls):
         known = names.cell(path)
         theirs = known.name if known.name in cells else by_place.get(_place(known.name))
         if theirs is None or not (known.outputs.is_whole and known.inputs.is_whole):
             continue
-        output, given = (_view(own.get((path, role)), shapes.get((theirs, role))) for role in (OUTPUT, INPUT))
+        names_there[path] = theirs
+        for role in (OUTPUT, INPUT):
+            if (path, role) in own and (theirs, role) in shapes:
+                pairs[path, role] = Pair(own[path, role], shapes[theirs, role], value_of(theirs, role))
+    views, unknown = views_of(pairs)
+    of_cells = []
+    for path, theirs in names_there.items():
+        known = names.cell(path)
+        output, given = (views.get((path, role), WHOLE) for role in (OUTPUT, INPUT))
         if theirs != known.name or not (output.is_whole and given.is_whole):
             of_cells.append(Line(path, theirs, output, given, WHERE))
     recorded = {entry.slot: entry.shape for entry in entries if entry.role in NAMED_ROLES}
@@ -68,7 +82,7 @@ def names_by_habit(
         found = next((by_name[_place(one)] for one in wanted if _place(one) in by_name), None)
         if found is not None:
             of_parameters.append(Line(name, found, _of_parameter(found, shape), WHOLE, WHERE))
-    return NameMap(tuple(of_cells), tuple(of_parameters), WHERE)
+    return NameMap(tuple(of_cells), tuple(of_parameters), WHERE), unknown
 
 
 def changed_forms(names: NameMap) -> Iterable[str]:
@@ -99,13 +113,19 @@ def _place(name: str) -> str:
     return re.sub(r"_([0-9]+)(?=\.|$)", r".\1", name)
 
 
-def _view(ours: tuple[int, ...] | None, theirs: tuple[int, ...] | None) -> View:
-    """Return the view that moves the channels, which are last, to the second axis, if only that gives our shape."""
-    if ours is None or theirs is None or ours == theirs or len(ours) != len(theirs) or len(ours) < 3:
-        return WHOLE
-    rank = len(ours)
-    order = (0, rank - 1, *range(1, rank - 1))
-    return View((), order) if tuple(theirs[axis] for axis in order) == ours else WHOLE
+def _values(recording: Recording) -> Callable[[str, str], Callable[[], Array | None]]:
+    """Return a function of a Cell's name there and a role, whose result reads the first tensor when it is called."""
+
+    @cache
+    def first() -> dict[Place, Array]:
+        dtype = "float64" if "float64" in recording.runs else recording.working_dtype
+        arrays: dict[Place, Array] = {}
+        for key, array in recording.run(dtype).records.values.items():
+            if key.call == 0:
+                arrays.setdefault((key.path, key.kind), array)
+        return arrays
+
+    return lambda cell, role: lambda: first().get((cell, role))
 
 
 def _of_parameter(name: str, shape: tuple[int, ...]) -> View:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from ...runtime.errors import UsageError
+from ...runtime.visible import visible_name
 from ..report.globs import list_names
 from ..sides.records import INPUT_GRADIENT, Capabilities, ParameterInfo, Records, Run
 from .habits import changed_forms, names_by_habit
 from .names import NameMap
 from .recording import RecordedRun, Recording
+from .shards import part_of
 
 
 class RecordedSide:
@@ -41,9 +43,11 @@ class RecordedSide:
         self.like = like
         self.parameter_names = list(parameters or ())
         self.names, self.habits = names, NameMap()
+        self.unknown_axes: list[str] = []
         if like is not None:
             given = names if names is not None else NameMap()
-            self.habits = names_by_habit(like, parameters or {}, recording, given)
+            self.habits, unknown = names_by_habit(like, parameters or {}, recording, given)
+            self.unknown_axes = list(dict.fromkeys(path for path, _ in unknown))
             self.names = given.after(self.habits)
         working = recording.working_dtype
         checks = [("meaning", "float64")] if "float64" in recording.runs else []
@@ -69,7 +73,12 @@ class RecordedSide:
         return self._read(self.recording, dtype, step)
 
     def _read(self, recording: Recording, dtype: str, step: int = 0) -> RecordedRun:
-        return recording.run(dtype, step, like=self.like, names=self.names, parameters=self.parameter_names)
+        run = recording.run(dtype, step, like=self.like, names=self.names, parameters=self.parameter_names)
+        unknown = {path for path in self.unknown_axes if path}  # the network itself differs, whatever the order
+        if unknown:
+            values = {key: value for key, value in run.records.values.items() if key.path not in unknown}
+            run.records.values = part_of(run.records.values, values)
+        return run
 
     @property
     def notes(self) -> list[str]:
@@ -77,6 +86,12 @@ class RecordedSide:
         notes = list(self.recording.notes)
         if pairs := list(changed_forms(self.habits)):
             notes.append(f"names by habit: {list_names(pairs)}")
+        if self.unknown_axes:
+            cells = list_names([visible_name(path) or "(root)" for path in self.unknown_axes])
+            notes.append(
+                f"which axis holds the channels is not known in {cells}: all axes are equally long, and the values "
+                "agree in neither order; a map of names says it (transpose)"
+            )
         return notes
 
     def parameters(self) -> dict[str, ParameterInfo]:

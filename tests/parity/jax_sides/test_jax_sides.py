@@ -231,3 +231,17 @@ def test_a_model_file_may_have_a_port_in_jax(tmp_path: Any, monkeypatch: pytest.
     bad = run(main, ["run", "bad.py", "--diagnose-seconds", "0"], catch_exceptions=False)
     assert bad.exit_code == 1
     assert "Parity fails in 2 Cells: blocks.0.norm, blocks.1.norm" in bad.output
+
+
+@pytest.mark.parametrize("fault", [0.0, 0.01])
+def test_as_many_channels_as_rows_and_columns(fault: float) -> None:
+    torch.manual_seed(0)
+    module, x = nn.Conv2d(4, 4, 1), torch.randn(2, 4, 4, 4)
+    params = {"weight": array(module.weight), "bias": array(module.bias) + fault}
+
+    def function(p: Any, x: Any) -> Any:
+        return x @ p["weight"][:, :, 0, 0].T + p["bias"]
+
+    side = jax_side(function, params, inputs=lambda x: (x.transpose(0, 2, 3, 1),))
+    report = parity.compare(module, side, (x,), diagnose_seconds=0)
+    assert report.ok is (not fault), str(report)
