@@ -17,7 +17,7 @@ from torch.fx.proxy import TracerBase
 
 from ...runtime.ir.types import Source
 
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n\s*(?P<text>[^\n]*)')
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>[^\n]*)\n\s*(?P<text>[^\n]*)')
 _INSTALLED = ("/site-packages/", "/dist-packages/", f"{Path(torch.__file__).parents[1].as_posix()}/")
 _NO_MODELS = ("torch/", "_pytest/", "sympy/")
 _HERE = __file__.rsplit("converter", 1)[0]
@@ -80,14 +80,20 @@ _is_of_model = functools.cache(is_model_code)
 
 
 def source_of(node: fx.Node) -> Source:
-    """The line that the node comes from: the innermost frame of the user's own files, else of any file."""
+    """The line that the node comes from: the innermost one of the module that computes it.
+
+    In the module's `forward` and what that calls, lines of the user's own files go before those of libraries. Lines of
+    torch are the last choice.
+    """
     frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
     frames = [f for f in frames if not f["file"].startswith("<eval_with_key>")]  # written by torch while it traced
-    own = [f for f in frames if not _is_installed(f["file"]) and "/torch/" not in f["file"]]
     settings = _settings_of(node)
     if not frames:
         return Source("", 0, "", str(node.target), settings)
-    innermost = (own or frames)[-1]
+    of_model = [f for f in frames if is_model_code(f["file"])] or frames
+    start = max((n for n, f in enumerate(of_model) if f["name"] == "forward"), default=0)
+    own = [f for f in of_model[start:] if not _is_installed(f["file"])]
+    innermost = (own or of_model[start:])[-1]
     return Source(innermost["file"], int(innermost["line"]), innermost["text"].strip(), str(node.target), settings)
 
 

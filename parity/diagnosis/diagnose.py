@@ -14,7 +14,7 @@ from .catalogue.table import ENTRIES, NAMED, SETTINGS
 from .cell_graphs import cell_graph
 from .cell_program import CellProgram, Network
 from .changes import changes, line_of_reference
-from .descriptions import describe, in_places
+from .descriptions import MAX_OPS, describe, in_places
 from .differences import Comparison, Difference
 from .evidence import Agreement, Evidence
 from .fixed_values import with_tables
@@ -72,9 +72,10 @@ class Diagnosis:
         return []
 
     def _is_rewritten(self, found: Sequence[Cause], path: str) -> bool:
-        """Whether the causes are nodes in place of others, which may be an operator of the reference written out."""
+        """Whether the causes are nodes in place of others, or too many to be listed: there may be better words."""
         differences = self.explained[path][1] if found and path in self.explained else []
-        return any(d.kind == "nodes" and d.nodes and d.other_nodes for d in differences)
+        sizes = [(len(d.nodes), len(d.other_nodes)) for d in differences if d.kind == "nodes"]
+        return any(all(size) or sum(size) > MAX_OPS for size in sizes)
 
     def graph(self, path: str) -> CellGraph | None:
         """Return the graph of a Cell whose causes were looked for, with marks at those that were proved; else None."""

@@ -72,7 +72,7 @@ def role_of(cell: CellProgram, node: Node) -> Role | None:
             noun = _of_stored(visible_name(stored[value]))
         elif array.size == 1 and value in cell.program.constant_data and node.op in ("mul", "div"):
             noun = f"the {'scale' if node.op == 'mul' else 'divisor'} {array.reshape(-1)[0].item():.6g}"
-        elif node.op == "add" and _is_input(cell, value) and _follows(cell, other, value):
+        elif node.op == "add" and _enters(cell, value) and _follows(cell, other, value):
             noun = f"the residual, {name_of_value(cell, value)},"
         if noun:
             return Role(noun, VERBS[node.op])
@@ -111,6 +111,11 @@ def _of_stored(name: str) -> str:
     if "bias" in last:
         return f"the bias {name}"
     return f"the position embedding {name}" if "pos" in name else name
+
+
+def _enters(cell: CellProgram, value: Value) -> bool:
+    """Whether a value is an input of the Cell, or is passed to a Cell inside it, around which it may lead."""
+    return _is_input(cell, value) or (value in cell.program.outputs and value.type.rank > 1)
 
 
 def _is_input(cell: CellProgram, value: Value) -> bool:

@@ -1,9 +1,10 @@
-"""Masks that the candidate doesn't apply: it computes as if nothing were masked."""
+"""Masks and positions that the candidate doesn't apply: it computes as if nothing were masked, or in one place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import permutations
 
 import numpy as np
 
@@ -33,6 +34,23 @@ def ignored(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
         yield Hypothesis(cause, partial(_where_computed, program, value, change))
         if value in program.outputs:
             yield Hypothesis(cause, partial(with_changed_value, program, value, change))
+
+
+def without_positions(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield each two inputs that are cosines and sines of positions, as those of the position 0."""
+    program = cell.program
+    pairs = permutations(zip(program.inputs, cell.arrays, strict=True), 2)
+    for (cosines, c), (sines, s) in pairs:
+        is_rotation = c.shape == s.shape and c.size > 1 and is_floating(c.dtype) and is_floating(s.dtype)
+        if not is_rotation or not np.allclose(c**2 + s**2, 1, atol=1e-6) or not np.any(s) or not np.any(c == 1):
+            continue
+        names = " and ".join(name_of_value(cell, value) for value in (cosines, sines))
+        cause = Cause("structure", f"the positions, {names}, aren't applied in the candidate", "apply the positions")
+        yield Hypothesis(cause, partial(_unrotated, program, cosines, sines))
+
+
+def _unrotated(program: Program, cosines: Value, sines: Value) -> Program:
+    return with_changed_value(with_changed_value(program, cosines, partial(_filled, 1)), sines, partial(_filled, 0))
 
 
 def _neutral(array: Array) -> float | None:

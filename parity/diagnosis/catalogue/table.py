@@ -29,7 +29,13 @@ NAMED: tuple[Entry, ...] = (
     formulas.others,
 )
 """Changes of many nodes that have a name."""
-SETTINGS: tuple[Entry, ...] = (masks.ignored, attributes.attributes, structure.other_functions)
+SETTINGS: tuple[Entry, ...] = (
+    masks.ignored,
+    masks.without_positions,
+    structure.omissions,
+    attributes.attributes,
+    structure.other_functions,
+)
 """Changes of one node or value, which a candidate may have written as several."""
 ENTRIES: tuple[Entry, ...] = (
     weights.values,
@@ -37,6 +43,7 @@ ENTRIES: tuple[Entry, ...] = (
     gradients.frozen,
     gradients.scaled,
     masks.ignored,
+    masks.without_positions,
     wiring.left_out_cells,
     structure.omissions,
     structure.other_functions,

@@ -121,3 +121,22 @@ def test_an_operator_of_torch_is_no_place() -> None:
     assert place_of_node(Node("neg", (), {}, (), 0, Source("", 0, "", "aten.detach.default"))) == ""
     assert place_of_node(Node("neg", (), {}, (), 0, Source("", 0, "", "Neg 'n'"))) == "Neg 'n'"
     assert place_of_node(Node("neg", (), {}, (), 0, Source("a.py", 3, "-x", "aten.neg.default"))) == "a.py:3: -x"
+
+
+class Residuals(nn.Module):
+    def __init__(self, whole: bool, around: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second, self._whole, self._around = nn.Linear(8, 8), nn.Linear(8, 8), whole, around
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.first(x).tanh()
+        z = self.second(y if self._around else x)
+        return y + z if self._whole else z
+
+
+def test_a_residual_leads_around_a_cell() -> None:
+    cause = cause_of(Residuals(True, True), Residuals(False, True))
+    assert cause.summary.startswith("the residual, the result of `self.first(x).tanh()`, isn't added in the candidate")
+    beside = cause_of(Residuals(True, False), Residuals(False, False))
+    assert "residual" not in beside.summary
