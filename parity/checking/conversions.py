@@ -103,6 +103,12 @@ def require_sides(sides: Sequence[str], round_trip: bool, port: str | None) -> N
         raise UsageError(f"there is no side {unknown[0]!r} to judge: there are {', '.join(available)}")
 
 
+def sides_without_onnx(sides: Sequence[str], round_trip: bool, port: str | None) -> list[str]:
+    """Return those of the sides to judge, all if there are none, that need no ONNX model; none if one was asked for."""
+    without = [INTERPRETER, *([FROM_IR] if round_trip else []), *([port] if port is not None else [])]
+    return [side for side in sides or without if side in without] if set(sides) <= set(without) else []
+
+
 def torch_side(
     name: str,
     module: torch.nn.Module,

@@ -38,13 +38,14 @@ from ..sides.interpreter_side import InterpreterSide
 from ..sides.jax_hints import candidate_hint, reference_hint
 from ..sides.jax_side import JaxSide
 from ..sides.known_frameworks import framework_of, name_of_port
+from ..sides.names import ONNXRUNTIME
 from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.precision import WorkingDtypeCaster
 from ..sides.records import Side
 from ..sides.runtime_program import written_program
 from ..sides.torch_program import capture_program
 from ..support.progress import NoProgress, Progress
-from .conversions import Conversions, is_selected, require_sides, torch_side
+from .conversions import Conversions, is_selected, require_sides, sides_without_onnx, torch_side
 from .round_trip import ways_back
 from .several_inputs import Arguments, JudgeInput, judge_all_inputs
 
@@ -128,9 +129,21 @@ def check(
     def over_all(judge: JudgeInput) -> Report:
         return judge_all_inputs((args, keywords), more_inputs, judge, chosen, stages)
 
-    dtype, given_dtype_notes = keep_dtypes_if_needed(module, args, keywords, chosen.dtype, train=chosen.train)
-    chosen = replace(chosen, dtype=dtype)
     require_sides(sides, round_trip, port_name)
+    try:
+        dtype, given_dtype_notes = keep_dtypes_if_needed(module, args, keywords, chosen.dtype, train=chosen.train)
+    except UsageError:
+        sides = sides_without_onnx(sides, round_trip, port_name)
+        dtype, given_dtype_notes = keep_dtypes_if_needed(
+            module, args, keywords, chosen.dtype, train=chosen.train, in_onnxruntime=False
+        )
+        if save_onnx is not None or not sides or not given_dtype_notes:
+            raise
+        given_dtype_notes.append(
+            f"ONNX Runtime was left out: it computes in {WORKING_DTYPES[dtype].onnxruntime}, in which the model's code "
+            "doesn't run; cast to the dtype of the weights, as in x.to(self.linear.weight.dtype), to compare it too"
+        )
+    chosen = replace(chosen, dtype=dtype)
     if port_name is not None and set(sides) == {port_name} and save_onnx is None:
         return over_all(port)
     stages.stage("capture", sum(1 for _ in module.modules()))
@@ -164,7 +177,7 @@ def check(
     exported, rewriting_notes = written_program(program, chosen.dtype, chosen.provider)
     report.notes += rewriting_notes
     judged_dtype = WORKING_DTYPES[chosen.dtype].onnxruntime
-    if judged_dtype != chosen.dtype:
+    if judged_dtype != chosen.dtype and is_selected(ONNXRUNTIME, sides):
         report.notes.append(
             f"ONNX Runtime was compared in {judged_dtype}: it has kernels in {chosen.dtype} for few operators"
             + (f"; the file is in {chosen.dtype}, and wasn't run" if save_onnx is not None else "")

@@ -81,12 +81,20 @@ def test_a_network_that_runs_in_the_working_dtype_is_judged_in_it(method: str) -
     assert not any("as it is" in note for note in report.notes)
 
 
-def test_a_network_in_bfloat16_with_casts_is_refused_with_the_reason() -> None:
+def test_a_network_in_bfloat16_with_casts_is_judged_without_onnx_runtime(tmp_path: Path) -> None:
     """ONNX Runtime is judged in float32 there, which the network doesn't run in."""
-    with pytest.raises(UsageError, match=r"runs as it is.*can't be judged"):
-        check(WideNorm(torch.bfloat16), (torch.randn(3, 4).bfloat16(),), probe=False)
-    report = compare(WideNorm(torch.bfloat16), WideNorm(torch.bfloat16), torch.randn(3, 4).bfloat16(), probe=False)
-    assert report.dtype == "bfloat16"
+    torch.manual_seed(0)
+    module, x = WideNorm(torch.bfloat16), torch.randn(3, 4).bfloat16()
+    report = check(module, (x,), probe=False)
+    assert not report.failed, str(report)
+    assert (report.sides, report.dtype) == (["interpreter"], "bfloat16")
+    assert any("it was compared as it is" in note for note in report.notes)
+    assert [note[:26] for note in report.notes if "ONNX Runtime" in note] == ["ONNX Runtime was left out:"]
+    assert not compare(module, copy.deepcopy(module), x, probe=False).failed
+    for asked in ({"sides": ["onnxruntime"]}, {"save_onnx": tmp_path / "m.onnx"}):
+        with pytest.raises(UsageError, match=r"runs as it is.*can't be judged"):
+            check(module, (x,), probe=False, **asked)
+    assert not (tmp_path / "m.onnx").exists()
 
 
 def test_a_network_that_does_not_run_at_all_is_refused() -> None:
