@@ -10,7 +10,8 @@ from ..results.cause import Cause
 from ..results.cell_graph import CellGraph
 from .budget import FEWER_CAUSES, BudgetSpentError
 from .catalogue.hypothesis import Entry
-from .catalogue.table import ENTRIES, NAMED, SETTINGS
+from .catalogue.relations import relations
+from .catalogue.table import BESIDE_PARAMETERS, ENTRIES, NAMED, SETTINGS
 from .cell_graphs import cell_graph
 from .cell_program import CellProgram, Network
 from .changes import changes, line_of_reference
@@ -22,6 +23,8 @@ from .linear_forms import as_linear
 from .operators import operator_changes
 from .rebuilding import INVALID
 
+PAIRS = 0.25
+"""The share of the work that a search for two causes together may take in a Cell."""
 MAX_STRUCTURAL = 3
 """The most changes of nodes, operands and shapes that are a cause together; more are another way to write a Cell."""
 
@@ -64,6 +67,9 @@ class Diagnosis:
             if not found:
                 with suppress(BudgetSpentError):  # which the budget notes
                     found = self._from_catalogue(cell, evidence)
+                if not found:
+                    with evidence.budget.part(PAIRS) as part, suppress(BudgetSpentError):
+                        found = self._from_pairs(cell, replace(evidence, budget=part))
             elif len(found) > 1:
                 with evidence.budget.part(FEWER_CAUSES) as part, suppress(BudgetSpentError):
                     found = self._from_catalogue(cell, replace(evidence, budget=part)) or found
@@ -173,6 +179,23 @@ class Diagnosis:
             replace(cause, error=agreement.relative, gradients=agreement.gradients, together=len(found))
             for cause in found
         ]
+
+    def _from_pairs(self, cell: CellProgram, evidence: Evidence) -> list[Cause]:
+        """Return what the parameters are and a change of the catalogue that explain the candidate's values together.
+
+        Raises:
+            BudgetSpentError: nothing may be computed any more.
+        """
+        for relation in relations(cell, evidence):
+            changed = replace(cell, program=relation.program)
+            if found := self._from_catalogue(changed, evidence, BESIDE_PARAMETERS):
+                causes = [*relation.causes, *found]
+                proof = found[0]
+                return [
+                    replace(cause, error=proof.error, gradients=proof.gradients, together=len(causes))
+                    for cause in causes
+                ]
+        return []
 
     def _from_catalogue(self, cell: CellProgram, evidence: Evidence, entries: Sequence[Entry] = ENTRIES) -> list[Cause]:
         """Return the first change of the catalogue, or of some entries of it, that explains the candidate's values.

@@ -37,6 +37,16 @@ SETTINGS: tuple[Entry, ...] = (
     structure.other_functions,
 )
 """Changes of one node or value, which a candidate may have written as several."""
+BESIDE_PARAMETERS: tuple[Entry, ...] = (
+    structure.other_functions,
+    attributes.attributes,
+    masks.ignored,
+    structure.omissions,
+    norms.kinds,
+    attributes.constants,
+    *NAMED,
+)
+"""Changes that are tried together with other parameters: what people get wrong besides a layout."""
 ENTRIES: tuple[Entry, ...] = (
     weights.values,
     weights.buffers,
@@ -50,6 +60,7 @@ ENTRIES: tuple[Entry, ...] = (
     norms.kinds,
     structure.exchanges,
     by_values.outputs,
+    weights.transposes,
     weights.layouts,
     weights.exchanges,
     weights.blocks,

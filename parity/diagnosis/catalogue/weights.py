@@ -10,7 +10,7 @@ from itertools import permutations
 import numpy as np
 
 from ....runtime.ir.program import Program
-from ....runtime.ops import slicing
+from ....runtime.ops import shaping, slicing
 from ....runtime.tracing import SymbolicTensor
 from ....runtime.visible import visible_name
 from ...results.cause import Cause
@@ -94,6 +94,27 @@ def _interleave(data: Array, axis: int) -> Array:
 def _thirds(data: Array, axis: int) -> Array:
     first, second, third = np.split(data, 3, axis)
     return np.concatenate([second, first, third], axis)
+
+
+def transposes(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
+    """Yield each square matrix read transposed, as `x @ weight` reads that of torch's `x @ weight.T`.
+
+    The candidate's matrix is known to be the reference's, and so are the places of its gradients: the code differs.
+    """
+    program = cell.program
+    for name, parameter in program.parameters.items():
+        shape, known = parameter.data.shape, evidence.parameters.get(name)
+        if len(shape) == 2 and shape[0] == shape[1] > 1 and known is not None and np.array_equal(known, parameter.data):
+            shown = visible_name(name)
+            cause = Cause(
+                "weight", f"{shown} is read transposed in the candidate", f"transpose {shown} there", attribute=name
+            )
+            yield Hypothesis(cause, partial(with_changed_value, program, parameter.value, _transposed))
+
+
+def _transposed(x: SymbolicTensor) -> SymbolicTensor:
+    result: SymbolicTensor = shaping.transpose(x, permutation=(1, 0))
+    return result
 
 
 def blocks(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:

@@ -245,3 +245,20 @@ def test_as_many_channels_as_rows_and_columns(fault: float) -> None:
     side = jax_side(function, params, inputs=lambda x: (x.transpose(0, 2, 3, 1),))
     report = parity.compare(module, side, (x,), diagnose_seconds=0)
     assert report.ok is (not fault), str(report)
+
+
+@pytest.mark.causes
+def test_a_missing_transposition_and_another_gelu_are_found_together() -> None:
+    torch.manual_seed(0)
+    module, x = nn.Sequential(nn.Linear(6, 6), nn.GELU()), torch.randn(5, 6)
+    params = {"0": {"weight": array(module[0].weight), "bias": array(module[0].bias)}}
+
+    def function(p: Any, x: Any) -> Any:
+        return jax.nn.gelu(x @ p["0"]["weight"] + p["0"]["bias"])
+
+    report = parity.compare(module, jax_side(function, params), (x,))
+    causes = report.cells[""].causes
+    assert [cause.together for cause in causes] == [2, 2], str(report)
+    assert all(cause.gradients for cause in causes)
+    assert "0.weight is read transposed in the candidate" in causes[0].summary
+    assert "approximate is 'tanh' in the candidate" in causes[1].summary
