@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -174,8 +175,10 @@ def _worst(comparisons: list[Comparison]) -> Piece:
         return "?", "bold red"
     if failed and all(c.status == NOT_KNOWN for c in failed):
         return "?", "bold yellow"
-    mark = "≠ " if any(_is_different(c) for c in failed) else ""
-    return mark + times(worst_ratio(comparisons)), "red" if failed else ""
+    ratio, is_different = worst_ratio(comparisons), any(_is_different(c) for c in failed)
+    if is_different and not math.isfinite(ratio):
+        return "≠", "red"  # a gradient that one side lacks, or infinity, is no multiple of anything
+    return ("≠ " if is_different else "") + times(ratio), "red" if failed else ""
 
 
 def _is_different(c: Comparison) -> bool:

@@ -183,6 +183,7 @@ def test_values_that_are_not_finite_are_shown() -> None:
     text = shown(report(CONVNET, cell("head", "Linear", broken)))
     assert "interpreter     nan\n" in text
     assert "error inf, inf× what double precision allows" in text
+    assert "inf×" not in text.partition("1.0×")[0], "infinity is no multiple of anything"
 
 
 def test_a_failure_of_rounding_is_not_marked_as_another_meaning() -> None:
