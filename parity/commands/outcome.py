@@ -66,6 +66,9 @@ def name_sources(report: BaseReport) -> None:
         source = context.get_parameter_source(names.get(name, name))
         if source in in_words:
             report.conditions.sources[name] = in_words[source]
+    is_in_file = "probe" in context.params and context.get_parameter_source("probe") is ParameterSource.DEFAULT_MAP
+    if is_in_file and not context.params["probe"] and context.command.name == "compare":  # where it is the default
+        report.conditions.sources["probe"] = in_words[ParameterSource.DEFAULT_MAP]
 
 
 def finish(

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..results.cause import Cause
 from ..results.cell_report import CellReport, PairedCell
 from ..results.comparison import (
     AFFECTED,
@@ -81,7 +80,7 @@ def training_cases(report: TrainingResult) -> Iterator[Case]:
         for side in report.sides:
             of_case = [c for c in report.comparisons if (c.kind, c.side) == (kind, side)]
             if of_case:
-                yield _training_case(f"{SEVERAL[kind]}[{side}]", of_case, report.causes)
+                yield _training_case(f"{SEVERAL[kind]}[{side}]", of_case, report)
     if report.problems or not report.comparisons:
         yield Case("training", "failure", "; ".join(report.problems) or "no step was compared", FAIL)
 
@@ -128,14 +127,15 @@ def reference_wrong(cell: CellReport, report: NetworkResult) -> str:
     return f"differs end to end only, because {report.reference}'s gradient is wrong in {culprits}"
 
 
-def _training_case(name: str, comparisons: list[Comparison], causes: list[Cause]) -> Case:
+def _training_case(name: str, comparisons: list[Comparison], report: TrainingResult) -> Case:
     failed = [c for c in comparisons if c.status != PASS]
     if not failed:
         return Case(name)
     first = [c for c in failed if c.call == min(other.call for other in failed)]
     where = f"from step {first[0].call} on, in {', '.join(dict.fromkeys(c.tensor for c in first))}"
     message = f"{len(failed)} of {len(comparisons)} comparisons: {first[0].reason}, {where}"
-    detail = [line for cause in causes for line in cause_lines(cause, WIDTH)] + worst_lines(first, WIDTH)
+    detail = [line for cause in report.causes for line in cause_lines(cause, WIDTH)]
+    detail += worst_lines(first, WIDTH, report.conditions.tolerance)
     return Case(name, "failure", message, FAIL, "\n".join(line.plain for line in detail))
 
 

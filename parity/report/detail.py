@@ -201,7 +201,9 @@ def _comparison_lines(c: Comparison, cell: CellReport, report: NetworkResult, wi
     if c.reason:
         lines += paragraph(c.reason, width, 2 * INDENT)
     if c.index is not None:
-        lines += paragraph(error_line(c, report.reference), width, 2 * INDENT) if c.bar else []
+        lines += (
+            paragraph(error_line(c, report.reference, report.conditions.tolerance), width, 2 * INDENT) if c.bar else []
+        )
         lines += value_lines(c, report.reference, width)
     return lines + _source(c.source, width)
 
@@ -225,14 +227,19 @@ def amount(c: Comparison) -> str:
     return f"({times(c.ratio)})" if c.index is not None else f"({c.reason})"
 
 
-def error_line(c: Comparison, reference: str) -> str:
-    """Return a line on the largest error and the bar."""
+def unit_in_words(check: str, reference: str, tolerance: str) -> str:
+    """Return what the ratios of a check are multiples of: the tolerance in words, where one was given."""
+    return tolerance or ("what double precision allows" if check == "meaning" else f"{reference}'s own rounding error")
+
+
+def error_line(c: Comparison, reference: str, tolerance: str = "") -> str:
+    """Return a line on the largest error and the bar, which is the tolerance in words where one was given."""
     if c.kind == "quantization error":
         unit = "what rounding to the steps of its quantizers makes"
         return f"error {c.error:.3g} (root mean square), {times(c.ratio)} {unit}; up to {c.bar:.3g} passes"
     if c.check == "quantization":
         return f"error {c.error:.3g}, {c.ratio:.3g} steps of its quantizer; up to {c.allowed:g} passes"
-    unit = "what double precision allows" if c.check == "meaning" else f"{reference}'s own rounding error"
+    unit = unit_in_words(c.check, reference, tolerance)
     return f"error {c.error:.3g}, {times(c.ratio)} {unit}; up to {c.bar:.3g} passes"
 
 

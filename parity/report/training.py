@@ -6,7 +6,7 @@ from rich.text import Text
 
 from ..results.comparison import PASS, Comparison, worst_ratio
 from ..results.training_result import KINDS, TrainingResult
-from .detail import INDENT, cause_lines, digits_to_tell_apart, error_line, pluralize, times, value_lines
+from .detail import INDENT, cause_lines, digits_to_tell_apart, error_line, pluralize, times, unit_in_words, value_lines
 from .layout import Piece, Row, paragraph, tree_lines
 
 MAX_NAMES = 4  # names of a list that are shown
@@ -66,7 +66,7 @@ def _agreement(report: TrainingResult, width: int) -> list[Text]:
     lines = paragraph(f"✓ {headline_in_words(report)}", width, style="bold green")
     for side, check in dict.fromkeys((c.side, c.check) for c in report.comparisons):
         worst = max((c for c in report.comparisons if (c.side, c.check) == (side, check)), key=lambda c: c.ratio)
-        unit = "what double precision allows" if check == "meaning" else f"{REFERENCE}'s own rounding error"
+        unit = unit_in_words(check, REFERENCE, report.conditions.tolerance)
         double = check == "meaning"
         dtype = "float64" if double else "float32" if report.dtype == "float64" else report.dtype
         of_side = f"{side}, " if len(report.sides) > 1 else ""
@@ -97,7 +97,7 @@ def _differences(report: TrainingResult, width: int) -> list[Text]:
         lines += paragraph(f"possible cause: {explanation}", width, INDENT)
     for problem in dict.fromkeys(report.problems):
         lines += paragraph(problem, width, INDENT)
-    return [*lines, Text(), *worst_lines(at_first, width)]
+    return [*lines, Text(), *worst_lines(at_first, width, report.conditions.tolerance)]
 
 
 def _loss_in_words(report: TrainingResult) -> str:
@@ -144,8 +144,8 @@ def _what_agrees(report: TrainingResult) -> str:
     return f"{_join_names(counts + ['the loss'] * any(c.kind == 'loss' for c in report.comparisons))} agree"
 
 
-def worst_lines(failures: list[Comparison], width: int) -> list[Text]:
-    """Return the worst failure in full, and the names of the others."""
+def worst_lines(failures: list[Comparison], width: int, tolerance: str) -> list[Text]:
+    """Return the worst failure in full, by the tolerance in words where one was given, and the names of the others."""
     if not failures:
         return []
     worst = max(failures, key=lambda c: (c.kind != "loss", c.ratio))
@@ -153,7 +153,7 @@ def worst_lines(failures: list[Comparison], width: int) -> list[Text]:
     check = worst.check + (" in float64" if worst.check == "meaning" else "")
     lines += paragraph(f"{check}: {worst.reason}", width, 2 * INDENT)
     if worst.index is not None:
-        lines += paragraph(error_line(worst, REFERENCE), width, 2 * INDENT)
+        lines += paragraph(error_line(worst, REFERENCE, tolerance), width, 2 * INDENT)
         lines += value_lines(worst, REFERENCE, width)
     others = [name for name in dict.fromkeys(c.tensor for c in failures) if name != worst.tensor]
     return lines + (paragraph(f"likewise: {_list_names(others)}", width, INDENT) if others else [])

@@ -16,7 +16,7 @@ class Conditions:
     Attributes:
         options: the settings of the comparison: `rtol`, `atol`, `grads`, `only` and `skip` are such conditions.
         sources: where these were given, by their names, as "given on the command line"; without those that a program
-            gives.
+            gives. With "probe", a file has switched further inputs off, which the user needn't know.
     """
 
     options: Options = field(default_factory=Options)
@@ -48,6 +48,8 @@ class Conditions:
             yield self.within
         if not self.options.grads:
             yield f"without gradients{self._source('grads')}"
+        if not self.options.probe and "probe" in self.sources:
+            yield f"without further inputs{self._source('probe')}"
         if left_out := sum(not self.options.selects(path) for path in cells):
             yield f"without {left_out} of {len(cells)} Cells, which are left out{self._source('only', 'skip')}"
 

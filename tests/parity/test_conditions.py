@@ -139,3 +139,24 @@ def test_a_sweep_names_it() -> None:
     assert words in flat(result.output)
     assert json.loads(Path("o.json").read_text())["results"][0]["reason"] == words
     assert words in Path("o.xml").read_text()
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_further_inputs_that_a_file_leaves_out_are_named(value: str) -> None:
+    Path("other.py").write_text(MODEL)
+    Path("pyproject.toml").write_text(f"[tool.parity]\nno-probe = {value}\n")
+    result = CliRunner().invoke(main, ["compare", "net.py", "net.py"], catch_exceptions=False)
+    named = "Parity holds without further inputs (from pyproject.toml): candidate" in flat(result.stdout)
+    assert named == (value == "true"), result.stdout
+    asked = CliRunner().invoke(main, ["compare", "net.py", "net.py", "--no-probe"], catch_exceptions=False)
+    assert "without further inputs" not in asked.stdout
+
+
+def test_details_are_in_units_of_the_tolerance() -> None:
+    report = parity.compare(Right(), Off(), X, atol=0.01)
+    text = flat(str(report))
+    assert "error 1, 100× the tolerance atol=0.01; up to 0.01 passes" in text
+    assert "own rounding error" not in text
+    assert "own rounding error" in flat(str(parity.compare(Right(), Off(), X)))
+    training = parity.check_training(torch.nn.Linear(3, 2), X, steps=1, atol=1e9)
+    assert "own rounding error" not in flat(str(training))

@@ -43,6 +43,7 @@ def to_json(page: Page) -> str:
     with_graph = {id(row) for row in islice((row for row in page.rows if row.graph is not None), MAX_GRAPHS)}
     data = {
         "reference": visible(page.reference),
+        "tolerance": visible(page.tolerance),
         "noun": page.noun,
         "columns": [[visible(column.side), column.name] for column in page.columns],
         "rows": [_row(row, texts, with_map, id(row) in with_graph) for row in page.rows],

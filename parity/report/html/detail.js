@@ -146,9 +146,11 @@ function comparisonElement(c, axis, row) {
       ? "× what rounding to the steps of its quantizers makes"
       : c.check === "quantization"
         ? " steps of its quantizer"
-        : c.check === "meaning"
-          ? "× what double precision allows"
-          : `× ${data.reference}'s own rounding error`;
+        : data.tolerance
+          ? `× ${data.tolerance}`
+          : c.check === "meaning"
+            ? "× what double precision allows"
+            : `× ${data.reference}'s own rounding error`;
   const facts = [
     ["Tensor", [c.dtype, c.shape].join("")],
     ["Error", numeral(c.error)],

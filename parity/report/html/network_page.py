@@ -45,6 +45,7 @@ def network_page(report: NetworkResult) -> Page:
         facts=_facts(report),
         notes=[*remarks(report), *report.notes],
         reference=report.reference,
+        tolerance=report.conditions.tolerance,
         noun=("Cell", "Cells"),
         columns=columns,
         rows=rows,

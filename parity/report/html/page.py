@@ -210,6 +210,7 @@ class Page:
         facts: names and values of what was compared and how.
         notes: remarks for the reader.
         reference: name of the side that the others are compared with.
+        tolerance: the tolerance that replaces the computed bars, in words; empty without one.
         noun: what a row is, in the singular and plural.
         columns: columns of the heat map.
         rows: rows of the heat map, parents before children.
@@ -232,6 +233,7 @@ class Page:
     rows: list[Row]
     faults: list[Fault] = field(default_factory=list)
     more_faults: int = 0
+    tolerance: str = ""
     charts: list[Chart] = field(default_factory=list)
     shares: Sequence[SharesTable] = ()
     costs: CostsTable | None = None

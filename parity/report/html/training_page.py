@@ -28,6 +28,7 @@ def training_page(report: TrainingResult) -> Page:
         facts=_facts(report),
         notes=[*dict.fromkeys(report.problems), *report.notes],
         reference=REFERENCE,
+        tolerance=report.conditions.tolerance,
         noun=("tensor", "tensors"),
         columns=columns,
         rows=rows,
