@@ -40,8 +40,8 @@ from ..sides.onnxruntime_side import output_names
 from ..sides.quantized_steps import is_quantized
 from ..sides.records import Array
 from ..support.progress import NoProgress, Progress
-from .declared_sizes import DeclaredSizes, add_failure, other_sizes_to_try, reason_of, shapes_of
-from .rejected import explain_rejected
+from .declared_sizes import DeclaredSizes, add_failure, compare_outputs, other_sizes_to_try, reason_of, shapes_of
+from .rejected import explain_rejected, reason_to_reject
 from .same_places import pair_places
 from .two_programs import TwoPrograms, reorder_inputs
 from .whole import compare_whole
@@ -106,6 +106,9 @@ def compare_onnx(
                     pair, read_declared_inputs(pair.reference, other_shapes), None, other_shapes, chosen, shown
                 ),
             )  # fmt: skip
+        if reason := reason_to_reject(pair.reference):
+            report.conditions.remarks.insert(0, "though ONNX Runtime itself rejects the reference")
+            report.notes.insert(0, f"ONNX Runtime itself rejects {pair.reference}: {reason}")
     report.notes += pair.notes
     return report
 
@@ -154,6 +157,13 @@ def _compare_at_common_sizes(
             raise
         report = _compare_where_candidate_runs(pair, declared, chosen, shown, error)
     sizes.add_to(report, pair.candidate)
+    models = read_model(pair.reference), read_model(pair.candidate)
+    inputs_are_alike = not sizes.failures and not sizes.notes
+
+    def infer() -> Program | None:
+        return read(pair.candidate, rename_shapes(pair.others, pair.names, given), pair.derived[1]).program
+
+    compare_outputs(report, pair.candidate, models, infer, inputs_are_alike=inputs_are_alike)
     return report
 
 

@@ -6,14 +6,15 @@ it computes at that size, so it fails, besides being compared there. The other w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from onnx import ModelProto, numpy_helper
 
 from ...converter.onnx_in.inputs import Shapes
 from ...runtime.errors import CellbridgeError, UsageError
-from ...runtime.ir.dims import SymbolicDim, evaluate
+from ...runtime.ir.dims import Dim, SymbolicDim, evaluate, symbols_in
+from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value
 from ..inputs.onnx_inputs import DeclaredInputs, default_sizes
 from ..inputs.sizes import MAX_NUMBERS, MAX_SIZE, Sizes, format_sizes
@@ -30,11 +31,13 @@ class DeclaredSizes:
 
     Attributes:
         fixed: sizes of the reference's open axes, by name, that the candidate fixes.
+        alone: whether both fix each axis, so that nothing is known of other sizes.
         failures: what the reference takes and the candidate doesn't, in words.
         notes: differences that are no failures.
     """
 
     fixed: Sizes = field(default_factory=dict)
+    alone: bool = False
     failures: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -45,7 +48,8 @@ class DeclaredSizes:
         Raises:
             UsageError: both fix an axis, to different sizes.
         """
-        result = cls()
+        open_axes = any(symbols_in(value.shape) for value in (*reference, *candidate))
+        result = cls(alone=not given and not open_axes and any(value.shape for value in reference))
         for mine, other in zip(reference, candidate, strict=True):
             if mine.name not in given and len(mine.shape) == len(other.shape):
                 result._add(mine, other)
@@ -75,11 +79,81 @@ class DeclaredSizes:
 
     def add_to(self, report: Report, candidate: str) -> None:
         """Add what differs to the report on the sizes that both files take."""
+        if self.alone:
+            report.conditions.remarks.append("at the declared sizes alone")
         report.notes += self.notes
         for reason in self.failures:
             add_failure(report, candidate, reason)
         if self.failures:
             report.notes.append("to compare at the sizes that the candidate takes, and at no others, give --shape")
+
+
+def compare_outputs(
+    report: Report,
+    candidate: str,
+    models: tuple[ModelProto, ModelProto],
+    infer: Callable[[], Program | None],
+    *,
+    inputs_are_alike: bool,
+) -> None:
+    """Add how the sizes that two files declare for their outputs differ.
+
+    A declared size fails where the other file declares another one, or where the candidate computes one that follows
+    from its inputs. Else one file only says more than the other.
+
+    Args:
+        report: the report on the files.
+        candidate: name of the candidate.
+        models: the reference and the candidate.
+        infer: returns the candidate's program, whose outputs have the sizes that it computes; None if it isn't known.
+        inputs_are_alike: whether both declare the same sizes of inputs, from which other sizes of outputs follow.
+    """
+    ours, theirs = (_declared_outputs(model) for model in models)
+    if len(ours) != len(theirs):
+        return
+    same_names = dict(ours).keys() == dict(theirs).keys()
+    computed: list[tuple[Dim, ...]] | None = None
+    for number, (name, shape) in enumerate(ours):
+        at = [other for other, _ in theirs].index(name) if same_names else number
+        other_shape = theirs[at][1]
+        if shape is None or other_shape is None:
+            continue
+        if len(shape) != len(other_shape):
+            add_failure(report, candidate, f"declares {len(other_shape)} axes of its output {name}, not {len(shape)}")
+            continue
+        if any(isinstance(other, int) and dim != other for dim, other in zip(shape, other_shape, strict=True)):
+            computed = _computed_sizes(infer) if computed is None else computed
+        known = computed is not None and at < len(computed) and len(computed[at]) == len(other_shape)
+        own = computed[at] if computed is not None and known else other_shape
+        for axis, (dim, other, size) in enumerate(zip(shape, other_shape, own, strict=True)):
+            place = f"axis {axis} of its output {name}"
+            if isinstance(dim, int) and isinstance(other, int) and dim != other and size == other and known:
+                report.notes.append(f"the reference declares {place} as {dim}, and the candidate computes {other}")
+            elif isinstance(dim, int) and isinstance(other, int) and dim != other:
+                add_failure(report, candidate, f"declares {place} as {other}, and the reference as {dim}")
+            elif isinstance(other, int) and isinstance(size, SymbolicDim):
+                add_failure(report, candidate, f"declares {place} as {other}, and computes any size there ({size})")
+            elif isinstance(dim, int) != isinstance(other, int) and inputs_are_alike:
+                words = [f"as {d}" if isinstance(d, int) else "as open" for d in (other, dim)]
+                report.notes.append(f"{candidate} declares {place} {words[0]}, and the reference {words[1]}")
+
+
+def _computed_sizes(infer: Callable[[], Program | None]) -> list[tuple[Dim, ...]]:
+    try:
+        program = infer()
+    except CellbridgeError:  # it can be read at the sizes that were compared alone
+        return []
+    return [value.shape for value in program.outputs] if program is not None else []
+
+
+def _declared_outputs(model: ModelProto) -> list[tuple[str, list[int | str] | None]]:
+    """Return the name of each output and its declared sizes, "" or a name for open ones; None without a shape."""
+    found: list[tuple[str, list[int | str] | None]] = []
+    for output in model.graph.output:
+        kind = output.type.tensor_type
+        dims = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in kind.shape.dim]
+        found.append((output.name, dims if kind.HasField("shape") else None))
+    return found
 
 
 def add_failure(report: Report, candidate: str, reason: str) -> None:

@@ -29,14 +29,14 @@ def explain_rejected(*paths: str) -> Iterator[None]:
         rejections = [
             f"ONNX Runtime itself rejects {path}: {reason}"
             for path in dict.fromkeys(paths)
-            if Path(path).is_file() and (reason := _reason(path))  # a device has no end
+            if Path(path).is_file() and (reason := reason_to_reject(path))  # a device has no end
         ]
         if rejections:
             error.args = ("\n".join([*rejections, f"  besides: {error}"]),)
         raise
 
 
-def _reason(path: str) -> str:
+def reason_to_reject(path: str) -> str:
     """ONNX Runtime's reason not to load a file, in a line; empty if it loads, or can't be tried."""
     session = IsolatedSession(path, seconds=MAX_SECONDS)
     try:

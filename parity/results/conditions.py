@@ -17,10 +17,12 @@ class Conditions:
         options: the settings of the comparison: `rtol`, `atol`, `grads`, `only` and `skip` are such conditions.
         sources: where these were given, by their names, as "given on the command line"; without those that a program
             gives. With "probe", a file has switched further inputs off, which the user needn't know.
+        remarks: what else makes the verdict say less, as "at the declared sizes alone".
     """
 
     options: Options = field(default_factory=Options)
     sources: dict[str, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def tolerance(self) -> str:
@@ -50,6 +52,7 @@ class Conditions:
             yield f"without gradients{self._source('grads')}"
         if not self.options.probe and "probe" in self.sources:
             yield f"without further inputs{self._source('probe')}"
+        yield from self.remarks
         if left_out := sum(not self.options.selects(path) for path in cells):
             yield f"without {left_out} of {len(cells)} Cells, which are left out{self._source('only', 'skip')}"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from onnx import NodeProto, TensorProto, helper, save
+from onnx import NodeProto, TensorProto, helper, load, save
 
 from cellbridge.parity.cli import main
 
@@ -45,3 +45,18 @@ def test_a_file_that_loads_is_not_called_rejected(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["run", good, "--shape", "z=2,3"], catch_exceptions=False)
     assert result.exit_code == 2, result.output
     assert "reject" not in result.output
+
+
+def test_a_reference_that_onnxruntime_alone_rejects_is_named_in_the_verdict(tmp_path: Path) -> None:
+    good = write(tmp_path / "good.onnx", helper.make_node("Relu", ["x"], ["y"]), 17)
+    model = load(good)
+    model.graph.node.append(helper.make_node("Neg", ["x"], ["z"], name="same"))
+    model.graph.node[0].name = "same"
+    save(model, tmp_path / "bad.onnx")
+    result = CliRunner().invoke(main, ["compare", str(tmp_path / "bad.onnx"), good], catch_exceptions=False)
+    text = " ".join(result.output.split())
+    assert result.exit_code == 0, result.output
+    assert "Parity holds though ONNX Runtime itself rejects the reference" in text
+    assert "two nodes with same node name (same)" in text
+    sound = CliRunner().invoke(main, ["compare", good, good], catch_exceptions=False)
+    assert "reject" not in sound.output

@@ -71,3 +71,59 @@ def test_different_fixed_sizes_are_refused(tmp_path: Path) -> None:
     files = [file(tmp_path / f"{n}.onnx", ("batch", n)) for n in (7, 8)]
     with pytest.raises(UsageError, match=r"axis 1 of x is declared as 7 in the reference and 8 in the candidate"):
         compare_onnx(*files)
+
+
+def with_output(path: Path, shape: Shape, inputs: Shape = OPEN) -> str:
+    """Write the same network with these declared sizes of its output."""
+    written = file(path, inputs)
+    model = onnx.load(written)
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, shape))
+    onnx.save(model, written)
+    return written
+
+
+@pytest.mark.parametrize(
+    ("shape", "inputs", "reason"),
+    [
+        (("batch", 7), OPEN, "declares axis 1 of its output y as 7, and computes any size there"),
+        ((2, 8), (2, 7), "declares axis 1 of its output y as 8, and the reference as 7"),
+    ],
+)
+def test_a_candidate_that_declares_other_outputs_fails(
+    shape: Shape, inputs: Shape, reason: str, tmp_path: Path
+) -> None:
+    reference = with_output(tmp_path / "a.onnx", inputs, inputs)
+    report = compare_onnx(reference, with_output(tmp_path / "b.onnx", shape, inputs), probe=False)
+    assert report.failed
+    assert any(c.reason.startswith(reason) for c in report.cells[""].failures), str(report)
+
+
+@pytest.mark.parametrize(
+    ("shape", "inputs", "note"),
+    [
+        (("n", "t"), OPEN, ""),
+        (
+            ("batch", 8),
+            ("batch", 7),
+            "the reference declares axis 1 of its output y as 8, and the candidate computes 7",
+        ),
+        (("batch", "t"), ("batch", 7), "declares axis 1 of its output y as 7, and the reference as open"),
+    ],
+)
+def test_a_reference_that_declares_other_outputs_is_noted(
+    shape: Shape, inputs: Shape, note: str, tmp_path: Path
+) -> None:
+    reference = with_output(tmp_path / "a.onnx", shape, inputs)
+    report = compare_onnx(reference, with_output(tmp_path / "b.onnx", inputs, inputs), probe=False)
+    assert report.ok, str(report)
+    about_outputs = [text for text in report.notes if "output y" in text]
+    assert len(about_outputs) == bool(note)
+    assert all(note in text for text in about_outputs)
+
+
+@pytest.mark.parametrize(("shape", "alone"), [((2, 7), True), (("batch", 7), False), (OPEN, False)])
+def test_a_verdict_on_fixed_files_names_their_sizes(shape: Shape, alone: bool, tmp_path: Path) -> None:
+    files = [file(tmp_path / f"{n}.onnx", shape) for n in range(2)]
+    sentence = compare_onnx(*files, probe=False).sentence
+    assert sentence.startswith("Parity holds at the declared sizes alone: " if alone else "Parity holds: ")
+    assert compare_onnx(*files, shapes={"x": (2, 7)}, probe=False).sentence.startswith("Parity holds: ")
