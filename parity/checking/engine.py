@@ -289,6 +289,9 @@ def compare(
         if "probe" not in options and chosen.dtype in HALVES:
             chosen = replace(chosen, probe=False)  # the range of half precision is that of the given inputs
         file = ModuleAndFile(reference, candidate, chosen, stages)
+        if file.takes_float64 and chosen.dtype == "float32":
+            chosen = file.options = replace(chosen, dtype="float64")
+            dtype_notes.append("the file takes numbers in float64, in which both were compared")
 
     def judge(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         if framework is not None:

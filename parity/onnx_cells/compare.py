@@ -29,7 +29,7 @@ from ..comparison.judging import judge_sides
 from ..dtypes import HALVES, WORKING_DTYPES, cast_floating
 from ..inputs.onnx_draws import drawing_nodes, name_draws
 from ..inputs.onnx_optionals import first_line
-from ..inputs.onnx_reading import OnnxFile, dtype_of, read
+from ..inputs.onnx_reading import OnnxFile, adapt_options, dtype_of, read
 from ..inputs.sizes import format_sizes, other_sizes, resize
 from ..options import Options
 from ..probing.plan import probes
@@ -37,7 +37,7 @@ from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
 from ..sides.interpreter_side import Arrange, InterpreterSide
 from ..sides.names import ONNXRUNTIME
-from ..sides.onnxruntime_side import OnnxModelSide
+from ..sides.onnxruntime_side import OnnxModelSide, graph_only
 from ..sides.records import Array, Run, Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
@@ -46,6 +46,7 @@ from .flat import without_boundaries
 from .sides import FileSide, ModuleSide
 
 CANDIDATE = "candidate"
+_FLOATING = {onnx.TensorProto.DataType.Value(name) for name in ("FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16")}
 
 
 @dataclass
@@ -192,8 +193,20 @@ class ModuleAndFile:
         assert not isinstance(self.candidate, Program), "ONNX Runtime runs models"
         names = [slot for _, slot in sorted(input_slots(self.module, args, kwargs))]
         dtype = WORKING_DTYPES[self.options.dtype].onnxruntime
+        if self.takes_float64 and self._open is not None and self._open.program is not None:
+            _, dtype, _ = adapt_options(self.options, self._open.program)
         name, provider = f"{CANDIDATE} in {ONNXRUNTIME}", self.options.provider
         return OnnxModelSide(name, self.candidate, args, kwargs, dtype=dtype, provider=provider, names=names)
+
+    @cached_property
+    def takes_float64(self) -> bool:
+        """Whether all numbers that the file takes are in float64, in which it is judged then."""
+        if isinstance(self.candidate, Program):
+            return False
+        model = self.candidate if isinstance(self.candidate, onnx.ModelProto) else graph_only(self.candidate)
+        stored = {tensor.name for tensor in model.graph.initializer}
+        taken = {i.type.tensor_type.elem_type for i in model.graph.input if i.name not in stored}
+        return taken & _FLOATING == {onnx.TensorProto.DOUBLE}
 
     @cached_property
     def _draws(self) -> str:

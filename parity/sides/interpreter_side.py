@@ -75,14 +75,16 @@ class InterpreterSide:
         self.capabilities = native_capabilities(working_dtype, second_call=second_call)
         self.rounded = rounded
         self.computed = computed
+        self.keeps_all = False
         if rounded:
             self.capabilities = replace(self.capabilities, perturbations=SAMPLES)
         if (
             self.working_dtype == FLOAT64
         ):  # only for a program in float32 are the dtypes of a run in another dtype known
             values = (*program.inputs, *(parameter.value for parameter in program.parameters.values()))
-            own = all(value.dtype == FLOAT32 for value in values if is_floating(value.dtype))
-            self.capabilities = replace(self.capabilities, own_precision=own)
+            dtypes = {value.dtype for value in values if is_floating(value.dtype)}
+            self.capabilities = replace(self.capabilities, own_precision=dtypes <= {FLOAT32})
+            self.keeps_all = len(dtypes) > 1  # computes in float64, parts of it in float32: a run in float32 is its own
         self.seed = seed
         self.inputs = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
         self._programs: dict[tuple[str, int], Program] = {}
@@ -182,7 +184,8 @@ class InterpreterSide:
                 self._gradients.pop((dtype, way), None)
             # the float64 truth keeps its precision where the network casts to float32; so does this side
             same = as_dtype(dtype) == self.working_dtype and dtype != "float64"
-            same |= dtype == "float32" and self.working_dtype == FLOAT64 and self.capabilities.own_precision
+            own = self.keeps_all or self.capabilities.own_precision
+            same |= dtype == "float32" and self.working_dtype == FLOAT64 and own
             program = self.program
             if perturbed:
                 program = perturb_program(program, self.rounded, perturbed, self.computed)
@@ -195,6 +198,8 @@ class InterpreterSide:
         return self._gradients[dtype, perturbed]
 
     def _in_dtype(self, array: Array, dtype: str) -> Array:
+        if self.keeps_all and dtype != "float64":
+            return array
         return cast_floating(cast_floating(array, self.working_dtype), as_dtype(dtype))
 
     def _random_cotangents(self, program: Program, inputs: list[Array], draws: dict[str, Array]) -> list[Array | None]:

@@ -273,7 +273,8 @@ class WorkingDtypeCaster:
     """Converts the tensors of a module to a working dtype.
 
     The working dtype replaces the dtype of most of the module's parameters. A tensor of another dtype is deliberate,
-    and stays unchanged. Of a module in `KEEPING_DTYPES`, nothing is replaced.
+    and stays unchanged but for a run in float64. Of a module in `KEEPING_DTYPES`, nothing is replaced; if it computes
+    in float64, parts of it in float32, a run in another dtype is that of the module as it is.
     """
 
     def __init__(self, module: torch.nn.Module, dtype: torch.dtype) -> None:
@@ -285,6 +286,7 @@ class WorkingDtypeCaster:
         self.replaced = sizes.most_common(1)[0][0] if sizes else None
         if module in KEEPING_DTYPES:
             self.replaced = dtype
+        self.keeps_all = keeps_all(module, dtype)
 
     def applies_to(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor has the dtype that the working dtype replaces."""
@@ -296,7 +298,14 @@ class WorkingDtypeCaster:
             return tensor
         if self.applies_to(tensor):
             tensor = convert(tensor, self.dtype)
-        return tensor if run_dtype is None or run_dtype == self.dtype else convert(tensor, run_dtype)
+        if run_dtype is None or (run_dtype != torch.float64 and (run_dtype == self.dtype or self.keeps_all)):
+            return tensor
+        return convert(tensor, run_dtype)
+
+
+def keeps_all(module: torch.nn.Module, working_dtype: torch.dtype) -> bool:
+    """Whether a module computes in float64 and keeps its dtypes: then it has no other dtype to run in as a whole."""
+    return module in KEEPING_DTYPES and working_dtype == torch.float64
 
 
 @contextlib.contextmanager

@@ -38,6 +38,7 @@ from .precision import (
     convert,
     in_dtype,
     is_inexact,
+    keeps_all,
 )
 from .records import (
     INPUT,
@@ -338,7 +339,9 @@ class TorchSide:
             copy = tensor.detach().clone()
             if is_inexact(copy):
                 # rounded to the working dtype first, so that every precision starts from the same numbers
-                copy = convert(convert(copy, self.working_dtype), dtype).requires_grad_(grads)
+                as_given = dtype != torch.float64 and keeps_all(self.module, self.working_dtype)
+                copy = copy if as_given else convert(convert(copy, self.working_dtype), dtype)
+                copy.requires_grad_(grads)
                 leaves.append(copy)
                 if grads:
                     return copy.clone()  # torch forbids changing a leaf in place, which a first layer may do

@@ -8,12 +8,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import TensorProto, helper
 
+from cellbridge import parity
+from cellbridge.converter import from_onnx, to_torch
 from cellbridge.parity.onnx_files.check import check_onnx
 from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.parity.report.report import Report
-from cellbridge.runtime.errors import UsageError
+from cellbridge.runtime.errors import CellbridgeError, UsageError
 
 DTYPES = [
     "FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64",
@@ -78,6 +81,64 @@ def test_every_dtype(dtype: str, kind: Callable[[Path, int], str], command: str,
         return
     report = COMMANDS[command](path)
     assert not report.failed, str(report)
+
+
+def given_to(kind: Callable[[Path, int], str], dtype: str) -> torch.Tensor:
+    """The input of a file of this kind as a tensor."""
+    if kind not in (as_input, throughout):
+        return torch.linspace(-1, 1, 6).reshape(SHAPE)
+    own = {"FLOAT": torch.float32, "DOUBLE": torch.float64, "BOOL": torch.bool}.get(dtype)
+    return (torch.arange(6).reshape(SHAPE) % 5).to(own or getattr(torch, dtype.lower()))
+
+
+MODULE_COMMANDS: dict[str, Callable[..., Report]] = {
+    "compare with a file": lambda module, path, x, dtype: parity.compare(module, path, (x,), dtype=dtype),
+    "export": lambda module, path, x, dtype: parity.check(module, (x,), save_onnx=f"{path}.export", probe=True),
+}
+
+
+@pytest.mark.parametrize("command", MODULE_COMMANDS)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.every(5)
+def test_every_dtype_of_a_module(dtype: str, kind: Callable[[Path, int], str], command: str, tmp_path: Path) -> None:
+    path = kind(tmp_path / "m.onnx", TensorProto.DataType.Value(dtype))
+    module, x = to_torch(from_onnx(path)), given_to(kind, dtype)
+    working = "float16" if (dtype, kind) == ("FLOAT16", throughout) else "float32"
+    if kind == throughout and dtype in ("UINT16", "UINT32", "UINT64"):
+        with pytest.raises(UsageError, match="doesn't run on its inputs"):  # torch has no kernel
+            MODULE_COMMANDS[command](module, path, x, working)
+        return
+    if (dtype, kind, command) == ("BFLOAT16", throughout, "compare with a file"):
+        with pytest.raises(CellbridgeError, match="Could not find an implementation for Add"):
+            MODULE_COMMANDS[command](module, path, x, working)
+        return
+    report = MODULE_COMMANDS[command](module, path, x, working)
+    assert not report.failed, str(report)
+
+
+SMALL_FLOATS = ["FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("kind", [as_input, as_output, inside], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("dtype", SMALL_FLOATS)
+@pytest.mark.every(4)
+def test_every_float_of_8_bits(dtype: str, kind: Callable[[Path, int], str], command: str, tmp_path: Path) -> None:
+    report = COMMANDS[command](kind(tmp_path / "m.onnx", TensorProto.DataType.Value(dtype)))
+    assert not report.failed, str(report)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("kind", [as_input, as_output], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("dtype", ["INT4", "UINT4"])
+@pytest.mark.every(2)
+def test_inputs_and_outputs_of_4_bits_are_refused(
+    dtype: str, kind: Callable[[Path, int], str], command: str, tmp_path: Path
+) -> None:
+    path = kind(tmp_path / "m.onnx", TensorProto.DataType.Value(dtype))
+    with pytest.raises(UsageError, match=rf"of the model is a tensor\({dtype.lower()}\)"):
+        COMMANDS[command](path)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
