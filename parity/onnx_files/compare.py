@@ -44,6 +44,7 @@ from .declared_sizes import DeclaredSizes, add_failure, compare_outputs, other_s
 from .rejected import explain_rejected, reason_to_reject
 from .same_places import pair_places
 from .two_programs import TwoPrograms, reorder_inputs
+from .undeclared_sizes import compare_beyond, holds_its_weights
 from .whole import compare_whole
 
 HOW = (
@@ -158,6 +159,14 @@ def _compare_at_common_sizes(
         report = _compare_where_candidate_runs(pair, declared, chosen, shown, error)
     sizes.add_to(report, pair.candidate)
     models = read_model(pair.reference), read_model(pair.candidate)
+    if (
+        sizes.alone
+        and report.ok
+        and chosen.probe
+        and pair.derived == (None, None)
+        and all(map(holds_its_weights, models))
+    ):
+        compare_beyond(report, models, declared.values, [value.name for value in paired], chosen.seed)
     inputs_are_alike = not sizes.failures and not sizes.notes
 
     def infer() -> Program | None:

@@ -127,3 +127,35 @@ def test_a_verdict_on_fixed_files_names_their_sizes(shape: Shape, alone: bool, t
     sentence = compare_onnx(*files, probe=False).sentence
     assert sentence.startswith("Parity holds at the declared sizes alone: " if alone else "Parity holds: ")
     assert compare_onnx(*files, shapes={"x": (2, 7)}, probe=False).sentence.startswith("Parity holds: ")
+
+
+def averaged(path: Path, *, by: float = 0, length: int | str = 7, frozen: bool = False) -> str:
+    """Write the mean along the length, or the sum divided by a number; `frozen` adds a table of 7 positions."""
+    nodes = [helper.make_node("ReduceMean", ["a"], ["y"], axes=[1])]
+    if by:
+        nodes = [helper.make_node("ReduceSum", ["a", "axes"], ["s"]), helper.make_node("Div", ["s", "n"], ["y"])]
+    nodes.insert(0, helper.make_node("Add", ["x", "table"], ["a"]))
+    table = [0.5] * (7 if frozen else 1)
+    constants = [
+        helper.make_tensor("axes", TensorProto.INT64, [1], [1]),
+        helper.make_tensor("n", TensorProto.FLOAT, [], [by]),
+        helper.make_tensor("table", TensorProto.FLOAT, [len(table)], table),
+    ]
+    used = {name for node in nodes for name in node.input}
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, n]) for name, n in (("x", length), ("y", 1)))
+    graph = helper.make_graph(nodes, "g", [x], [y], [one for one in constants if one.name in used])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return str(path)
+
+
+def test_fixed_files_are_tried_at_a_size_that_neither_declares(tmp_path: Path) -> None:
+    good, bad = averaged(tmp_path / "good.onnx"), averaged(tmp_path / "bad.onnx", by=7)
+    report = compare_onnx(good, bad)
+    assert report.sentence.startswith("Parity holds at the declared sizes alone, and not at 9 in place of 7: ")
+    assert "at 9 in place of 7, which neither file declares, the results of both in ONNX Runtime differ" in report.notes
+    sound = compare_onnx(good, averaged(tmp_path / "same.onnx"))
+    assert sound.sentence.startswith("Parity holds at the declared sizes alone: ")
+    assert any(note.startswith("at 9 in place of 7") and note.endswith("agree, too") for note in sound.notes)
+    frozen = compare_onnx(*(averaged(tmp_path / f"{n}.onnx", by=n, frozen=True) for n in (0, 7)))
+    assert frozen.sentence.startswith("Parity holds at the declared sizes alone: ")
+    assert not any("in place of 7" in note for note in frozen.notes)
