@@ -50,6 +50,7 @@ class Budget:
         trials: number of programs that were run.
         spent: the work that was done, in elements.
         limit: what ended the search, "time" or "work"; "" if it came to its end.
+        advice: what to do if the work was too much, for the note.
     """
 
     seconds: float = GUARD_SECONDS
@@ -59,6 +60,7 @@ class Budget:
     trials: int = 0
     spent: float = 0.0
     limit: str = ""
+    advice: str = " (--only PATH searches in one Cell with the whole limit)"
     _started: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -115,7 +117,7 @@ class Budget:
         cut = (
             f"after {self.seconds:.3g} s by --diagnose-seconds"
             if self.limit == "time"
-            else "at its limit of work (--only PATH searches in one Cell with the whole limit)"
+            else f"at its limit of work{self.advice}"
         )
         where = f"in failing Cell {self.cell} of {self.cells}, " if self.cell else ""
         return f"the search for causes was cut {cut}: {where}{self.trials} trials were made"

@@ -30,7 +30,7 @@ from ..verdicts.judge import epsilon
 from .batches import arrays_of, example_batches, first_batches, reorder_batch
 from .loss_network import Loss, loss_program
 from .program_steps import ProgramSteps
-from .proofs import Proofs, deadline_after, prove, trajectory_of_config
+from .proofs import Proofs, budget_of_training, prove, trajectory_of_config
 from .quantities import TrainingRecord
 from .torch_steps import Batch, TorchSteps
 from .training_config import TrainingConfig, TrainingConfigKeywords
@@ -146,11 +146,15 @@ def check_training(
             first,
         )
 
-    def proofs(run: TrainingRecord, in_dtype: str, comparisons: Sequence[Comparison], seconds: float) -> Proofs:
+    def proofs(run: TrainingRecord, in_dtype: str, comparisons: Sequence[Comparison]) -> Proofs:
         unit = epsilon("float64" if in_dtype == "float64" else "float32")
         trajectory = trajectory_of_config(run, truth, chosen, comparisons, unit)
         # the gradients of the networks were compared already, so that what isn't explained isn't theirs
-        return Proofs() if trajectory is None else Proofs(prove(trajectory, deadline_after(seconds)).causes)
+        if trajectory is None:
+            return Proofs()
+        budget = budget_of_training()
+        causes = prove(trajectory, budget).causes
+        return Proofs(causes, explanations=[budget.note] if budget.limit else [])
 
     for side in sides:
         stages.stage(side.name, None)

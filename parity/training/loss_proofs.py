@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
+from ..diagnosis.budget import Budget
 from ..results.cause import Cause
 from ..sides.records import Array
 from .losses.calls import Change, LossCall, RecordedLoss, Surroundings
@@ -41,30 +41,30 @@ class LossTrials:
     with_reference_loss: Callable[[Change], Trajectory | None]
     with_candidate_loss: Callable[[Change], Gradients | None]
 
-    def proofs(self, trajectory: Trajectory, deadline: float) -> Proofs | None:
+    def proofs(self, trajectory: Trajectory, budget: Budget) -> Proofs | None:
         """Return the causes if another loss explains the gradients; None otherwise.
 
         Args:
             trajectory: of both sides as they are.
-            deadline: when to stop, as `time.monotonic()` counts.
+            budget: of all replays together.
         """
         for changes, in_reference in itertools.islice(self._trials(), MAX_TRIALS):
-            if time.monotonic() > deadline:
+            if budget.is_spent:
                 return None
             change = functools.partial(_apply, changes)
-            others = self._of_reference(change, deadline) if in_reference else self._of_candidate(change, trajectory)
+            others = self._of_reference(change, budget) if in_reference else self._of_candidate(change, trajectory)
             if others is not None:
                 causes = [*(_cause(change, in_reference, trajectory.steps) for change in changes), *others]
                 return Proofs([replace(cause, together=len(causes)) for cause in causes])
         return None
 
-    def _of_reference(self, change: Change, deadline: float) -> list[Cause] | None:
+    def _of_reference(self, change: Change, budget: Budget) -> list[Cause] | None:
         """Return what else differs if the reference has another loss; None if the gradients still differ."""
         changed = self.with_reference_loss(change)
         if changed is None:
             return None
         agree = first_difference(changed.gradients, changed.expected, changed.unit) is None
-        proofs = prove(changed, deadline)
+        proofs = prove(changed, budget)
         return proofs.causes if proofs.causes or (agree and not changed.differing()) else None
 
     def _of_candidate(self, change: Change, trajectory: Trajectory) -> list[Cause] | None:

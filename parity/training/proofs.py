@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 
+from ..diagnosis.budget import Budget
 from ..results.cause import Cause
 from ..results.comparison import FAIL, Comparison
 from ..sides.records import Array
@@ -24,8 +24,8 @@ from .updates.trajectory import SIMILAR, Trajectory, first_difference
 from .updates.treatment import NORM, Treatment, treatments
 from .updates.words import causes_of_findings, causes_of_treatments
 
-LEAST_SECONDS = 10.0
-"""The search may take as long as the run that found the failure, and at least this long."""
+WORK = 1e10
+"""The elements that a search for causes of a training may replay: about ten seconds on an idle core."""
 
 
 @dataclass
@@ -45,7 +45,12 @@ class Proofs:
     tensors: set[str] = field(default_factory=set)
 
 
-def prove(trajectory: Trajectory, deadline: float) -> Proofs:
+def budget_of_training() -> Budget:
+    """Return how much the search for the causes of a training may compute."""
+    return Budget(work=WORK, advice="")
+
+
+def prove(trajectory: Trajectory, budget: Budget) -> Proofs:
     """Return why a candidate's updates differ from the reference's.
 
     The candidate's gradients are compared with those of the reference at the same parameters: what was done to them
@@ -65,7 +70,7 @@ def prove(trajectory: Trajectory, deadline: float) -> Proofs:
         else:
             return Proofs(network="" if reference is None else difference_in_words(trajectory, differing))
     if trajectory.differing():
-        findings = Search(trajectory, deadline).findings()
+        findings = Search(trajectory, budget).findings()
         if not findings:
             return Proofs()
         causes += causes_of_findings(findings, trajectory)
@@ -179,8 +184,3 @@ def bars_of(comparisons: Sequence[Comparison], kind: str = "parameter") -> Calla
 
 def _of_kind(step: Quantities, kind: str) -> dict[str, Array]:
     return {q.name: np.asarray(array, np.float64) for q, array in step.items() if q.kind == kind}
-
-
-def deadline_after(seconds: float) -> float:
-    """The time at which a search must end."""
-    return time.monotonic() + max(seconds, LEAST_SECONDS)

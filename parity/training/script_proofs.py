@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from ...runtime.errors import CellbridgeError
 from ..checking.engine import compare
+from ..diagnosis.budget import Budget
 from ..results.cause import Cause
 from ..results.comparison import Comparison
 from ..sides.records import Array, Draw
@@ -20,7 +20,7 @@ from ..verdicts.judge import epsilon
 from .loss_proofs import LossTrials
 from .losses.calls import Change
 from .losses.parting import ScriptTrace, parting
-from .proofs import Proofs, deadline_after, prove, trajectory_of
+from .proofs import Proofs, budget_of_training, prove, trajectory_of
 from .quantities import TrainingRecord
 from .scripts import ScriptSide, TorchTraining
 from .statistics import causes_of_statistics
@@ -50,11 +50,11 @@ class ScriptProofs:
     cells: Mapping[str, str] | None
     weights: Mapping[Any, Any] | None
 
-    def __call__(self, run: TrainingRecord, dtype: str, comparisons: Sequence[Comparison], seconds: float) -> Proofs:
+    def __call__(self, run: TrainingRecord, dtype: str, comparisons: Sequence[Comparison]) -> Proofs:
         """Return the causes."""
         if dtype != "float64":  # the reference's gradients along the candidate's way are known in float64
             return Proofs()
-        deadline = deadline_after(seconds)
+        budget = budget_of_training()
         updates = TorchUpdates(run.steps)
         led = self._lead(updates)
         if isinstance(led, str):
@@ -62,13 +62,14 @@ class ScriptProofs:
                 explanations=[f"not looked for: torch's script, led along the candidate's parameters, raises {led}"]
             )
         trajectory = trajectory_of(run, updates.steps, comparisons, epsilon("float64"), self._batch_size())
-        proofs = Proofs() if trajectory is None else prove(trajectory, deadline)
-        if trajectory is not None and proofs.network and time.monotonic() < deadline:
-            explained = self._in_eval_mode(run, comparisons, deadline) or self._with_another_loss(
-                run, updates, comparisons, trajectory, deadline
+        proofs = Proofs() if trajectory is None else prove(trajectory, budget)
+        if trajectory is not None and proofs.network and not budget.limit:
+            explained = self._in_eval_mode(run, comparisons, budget) or self._with_another_loss(
+                run, updates, comparisons, trajectory, budget
             )
             proofs.explanations += [] if explained else self._differences(run, updates)
             proofs = explained or proofs
+        proofs.explanations += [budget.note] if budget.limit else []
         statistics = causes_of_statistics(self.reference.module, led, run, comparisons, self.side.weighs_old)
         proofs.causes += statistics.values()
         proofs.tensors |= {name for names in statistics for name in names}
@@ -87,7 +88,7 @@ class ScriptProofs:
         lengths = {leaf.shape[0] for leaf in leaves if getattr(leaf, "ndim", 0)}
         return int(lengths.pop()) if len(lengths) == 1 else 0
 
-    def _in_eval_mode(self, run: TrainingRecord, comparisons: Sequence[Comparison], deadline: float) -> Proofs | None:
+    def _in_eval_mode(self, run: TrainingRecord, comparisons: Sequence[Comparison], budget: Budget) -> Proofs | None:
         """Return the causes if the candidate trains as the reference does with layers in eval mode; None otherwise."""
         for name, layers in LAYERS.items():
             updates = TorchUpdates(run.steps, layers)
@@ -98,7 +99,7 @@ class ScriptProofs:
                 or first_difference(trajectory.gradients, trajectory.expected, trajectory.unit) is not None
             ):
                 continue
-            proofs = prove(trajectory, deadline)
+            proofs = prove(trajectory, budget)
             if proofs.causes or not trajectory.differing():
                 causes = [_eval_mode(name, trajectory), *proofs.causes]
                 buffers = {quantity.name for quantity in run.start if quantity.kind == "buffer"}
@@ -111,7 +112,7 @@ class ScriptProofs:
         updates: TorchUpdates,
         comparisons: Sequence[Comparison],
         trajectory: Trajectory,
-        deadline: float,
+        budget: Budget,
     ) -> Proofs | None:
         """Return the causes if both sides train alike when one of them computes another loss; None otherwise."""
 
@@ -129,7 +130,7 @@ class ScriptProofs:
             except Exception:  # noqa: BLE001 the user's script may not go on with another loss
                 return None
 
-        return LossTrials(updates.losses, run.losses, of_reference, of_candidate).proofs(trajectory, deadline)
+        return LossTrials(updates.losses, run.losses, of_reference, of_candidate).proofs(trajectory, budget)
 
     def _differences(self, run: TrainingRecord, updates: TorchUpdates) -> list[str]:
         """What differs between the networks, or else between the scripts."""

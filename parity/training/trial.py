@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -24,8 +23,8 @@ from .quantities import Quantity, TrainingRecord
 TrainReference = Callable[[str, int | None, float], TrainingRecord]
 """Trains the reference in a dtype, with the seed of a jitter (or None) and its size in units in the last place."""
 
-Prove = Callable[[TrainingRecord, str, Sequence[Comparison], float], Proofs]
-"""Looks for the causes of differences in parameters: of a run, in a dtype, with its comparisons; for some seconds."""
+Prove = Callable[[TrainingRecord, str, Sequence[Comparison]], Proofs]
+"""Looks for the causes of differences in parameters: of a run, in a dtype, with its comparisons."""
 
 STORED = ("parameter", "loss scale")
 """Kinds of quantities that keep their own dtype, whatever dtype the network computes in."""
@@ -145,7 +144,6 @@ def judge_training_side(
         if any(c.side == side.name for c in report.failures):
             report.notes.append(f"{side.name}: rounding in {dtype} was not judged, since the results already differ")
             break
-        start = time.monotonic()
         run = side.run(dtype, truth.draws)
         measured = noise(check, dtype if check == "rounding" else "float32")
         true = truth if check == "meaning" else measured.truth
@@ -157,8 +155,7 @@ def judge_training_side(
                 "right or isn't finite either"
             )
             report.notes += [note] if note not in report.notes else []
-        seconds = time.monotonic() - start
-        _explain(report, true, run, found, functools.partial(prove, run, dtype, found, seconds))
+        _explain(report, true, run, found, functools.partial(prove, run, dtype, found))
         if first is None:
             first = run
             report.problems += problems(run)

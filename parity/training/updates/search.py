@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, product
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...diagnosis.budget import NODE, Budget, BudgetSpentError
 from ...sides.records import Array
 from ...verdicts.deviations import size
 from .findings import Finding, Start, changed_rules, is_same, options
@@ -24,16 +24,27 @@ LEAST_EQUATIONS = 4
 
 
 class Search:
-    """Looks for changes of rules that explain a trajectory, until a deadline as `time.monotonic()` counts."""
+    """Looks for changes of rules that explain a trajectory, within a budget of work."""
 
-    def __init__(self, trajectory: Trajectory, deadline: float) -> None:
+    def __init__(self, trajectory: Trajectory, budget: Budget) -> None:
         self.trajectory = trajectory
         self.sample = trajectory.sample(MAX_ELEMENTS)
-        self.deadline = deadline
+        self.budget = budget
 
     def findings(self) -> list[Finding]:
-        """Return changes that explain all parameters whose updates differ; none if they can't all be explained."""
-        return [replace(finding, holds_for_all=self._holds_for_all(finding)) for finding in self._by_group()]
+        """Return changes that explain all parameters whose updates differ.
+
+        Returns:
+            The changes; none if they can't all be explained, or not within the budget.
+        """
+        try:
+            return [replace(finding, holds_for_all=self._holds_for_all(finding)) for finding in self._by_group()]
+        except BudgetSpentError:
+            return []
+
+    def _spend(self, names: Sequence[str]) -> None:
+        """Take a replay of the sample of these parameters from the budget."""
+        self.budget.spend(self.trajectory.steps * (self._elements(names) + NODE * len(names)))
 
     def _holds_for_all(self, finding: Finding) -> bool:
         if not finding.changes and not finding.rates:
@@ -120,8 +131,6 @@ class Search:
         for count in counts:
             for chosen in combinations(others, count):
                 for values in product(*(options(respect, rule) for respect in chosen)):
-                    if time.monotonic() > self.deadline:
-                        return None
                     respects, tried = [*chosen, *numbers.values()], [*values, *starts.values()]
                     estimate, _ = self._estimate(names, respects, tried)
                     if found := self._rounded(names, respects, estimate, tried):
@@ -133,8 +142,6 @@ class Search:
         rule = self.trajectory.plan[names[0]][0]
         best: tuple[float, list[Any], Sequence[Any]] | None = None
         for values in product(*(options(respect, rule) for respect in respects)):
-            if time.monotonic() > self.deadline:
-                return None
             if not any(isinstance(value, Start) for value in values):
                 if found := self._proved(names, list(zip(respects, values, strict=True))):
                     return found
@@ -180,6 +187,7 @@ class Search:
 
     def _residuals(self, names: Sequence[str], changes: Sequence[tuple[Respect, Any]]) -> Array:
         """The errors of a replay, in units of their limits."""
+        self._spend(names)
         trajectory, parts = self.sample, []
         for name in names:
             predicted = trajectory.prediction(name, changed_rules(trajectory.plan[name], changes))
@@ -254,8 +262,9 @@ class Search:
         self, names: Sequence[str], changes: Sequence[tuple[Respect, Any]], rates: tuple[float, ...] = ()
     ) -> Finding | None:
         """Return the finding if the replay agrees in every step and parameter."""
+        self._spend(names)
         plan = {name: changed_rules(self.sample.plan[name], changes, rates) for name in names}
-        if time.monotonic() > self.deadline or not self.sample.agrees(names, plan):
+        if not self.sample.agrees(names, plan):
             return None
         found = self._finding(names, changes, rates)
         return found if np.isfinite(found.error) else None

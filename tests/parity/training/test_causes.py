@@ -203,10 +203,11 @@ def test_sound_training_names_nothing(recipe: Recipe) -> None:
 
 
 def test_an_optimizer_that_is_no_form_of_the_reference_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cellbridge.parity.training.proofs.LEAST_SECONDS", 1.0)
+    monkeypatch.setattr("cellbridge.parity.training.proofs.WORK", 3e8)
     report = compare(ADAM, optimizer="nn.Lamb", arguments={"lr": None, "learning_rate": 0.01})
     assert not report.ok
     assert report.causes == []
+    assert any("the search for causes was cut at its limit of work: " in text for text in report.explanations)
 
 
 def test_differences_in_rounding_alone_have_no_cause() -> None:

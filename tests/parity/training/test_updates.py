@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from cellbridge.parity.training.proofs import prove
+from cellbridge.parity.diagnosis.budget import Budget
+from cellbridge.parity.training.proofs import budget_of_training, prove
 from cellbridge.parity.training.updates.numbers import least_squares, plain_numbers
 from cellbridge.parity.training.updates.rules import (
     ADADELTA,
@@ -97,7 +97,7 @@ def test_a_replay_is_what_torch_does(name: str, arguments: Any) -> None:
     ],
 )  # fmt: skip
 def test_what_differs_is_named(right: Rule, wrong: Rule, name: str, values: tuple[Any, Any] | None) -> None:
-    (cause,) = prove(trajectory(right, wrong), time.monotonic() + 20).causes
+    (cause,) = prove(trajectory(right, wrong), budget_of_training()).causes
     assert cause.attribute == name, cause.summary
     assert values is None or (cause.reference_value, cause.candidate_value) == values
 
@@ -121,24 +121,35 @@ def test_noise_proves_nothing(bar: float) -> None:
     """Not even where the comparison itself would allow it, as it does for gradients that are nothing but rounding."""
     found = trajectory(Rule(SGD, 0.1), Rule(SGD, 0.1, momentum=0.5), noise=1e-4, bar=bar)
     assert found.differing() == ["w"]
-    assert prove(found, time.monotonic() + 2).causes == []
+    assert prove(found, budget_of_training()).causes == []
 
 
 def test_two_numbers_are_not_read_from_one_element() -> None:
     step = [{"w": np.ones(1)}]
     one = Trajectory([{"w": np.ones(1)}, {"w": np.zeros(1)}], step, [step], step, {"w": [Rule(SGD, 0.1)]},
                      lambda name, step: 1e-12, 2.0**-52)  # fmt: skip
-    assert Search(one, time.monotonic() + 5).findings() == []
+    assert Search(one, budget_of_training()).findings() == []
 
 
-def test_a_search_ends_at_its_deadline() -> None:
-    assert Search(trajectory(Rule(SGD, 0.1), Rule(SGD, 0.2)), time.monotonic() - 1).findings() == []
+def test_a_search_ends_at_its_limit_of_work_and_says_so() -> None:
+    budget = Budget(work=1e6, advice="")
+    assert Search(trajectory(Rule(SGD, 0.1), Rule(SGD, 0.2)), budget).findings() == []
+    assert budget.note.startswith("the search for causes was cut at its limit of work: ")
+
+
+def test_a_slow_clock_changes_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = trajectory(Rule(SGD, 0.1), Rule(SGD, 0.2))
+    (idle,) = Search(found, budget_of_training()).findings()
+    now = iter(range(10**9))
+    monkeypatch.setattr("cellbridge.parity.diagnosis.budget.time.monotonic", lambda: next(now) * 0.1)
+    (busy,) = Search(found, budget_of_training()).findings()
+    assert busy.changes == idle.changes
 
 
 def test_a_training_that_diverges_is_explained_by_the_steps_before() -> None:
     found = trajectory(Rule(SGD, 0.1), Rule(SGD, 0.2))
     broken = {"w": np.full((3, 4), np.nan)}
-    (cause,) = prove(replace(found, parameters=[*found.parameters[:4], broken, broken]), time.monotonic() + 5).causes
+    (cause,) = prove(replace(found, parameters=[*found.parameters[:4], broken, broken]), budget_of_training()).causes
     assert (cause.candidate_value, cause.steps) == (0.2, 3)
 
 
