@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from .packing import Packing
 from .renaming import renamed
 from .shards import MappedArrays, Shards, require_regular_files
 
+LARGEST_ABSENT = 2**24
+"""Elements of a gradient that never arrived, of which nothing is on the disk, that need no other tensors as large."""
 Boundary = Key | tuple[str, str]
 """A boundary of a Cell; or ("parameter_gradient", name) and the like for what has a name of its own."""
 
@@ -152,6 +155,12 @@ class Recording:
     def _array(self, entry: TensorEntry) -> Array:
         """Return the array of an entry; the same for the same part of the same tensor."""
         if entry.absent:
+            if (count := math.prod(entry.shape)) > max(LARGEST_ABSENT, self._bytes):
+                raise UsageError(
+                    f"{self.index.path}: the gradient that never arrived at {visible_name(entry.cell) or '(root)'} "
+                    f"{visible_name(entry.slot)} is said to have {count} elements, which is more than the "
+                    f"{self._bytes} bytes of the recording's tensors"
+                )
             return np.broadcast_to(np.zeros((), as_dtype(entry.dtype)), entry.shape)
         place = entry.file, entry.key, str(entry.view)
         if place not in self._arrays:
@@ -159,6 +168,11 @@ class Recording:
             name = f"{visible_name(entry.cell) or '(root)'} {entry.role} {visible_name(entry.slot)}"
             self._arrays[place] = whole if entry.view.is_whole else entry.view.of(whole, name)
         return self._arrays[place]
+
+    @cached_property
+    def _bytes(self) -> int:
+        """Size of all tensors on the disk."""
+        return sum(path.stat().st_size for path in self.index.path.parent.glob("*.safetensors"))
 
     def _whole(self, entry: TensorEntry) -> Array:
         """Return the tensor of an entry, put together from the parts of all processes if they share it."""

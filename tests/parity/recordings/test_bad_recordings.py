@@ -37,6 +37,18 @@ def set_of_tensor(**fields: Any) -> Change:
     return lambda index: index["tensors"][-1].update(fields)
 
 
+def claim_absent_gradient(*shape: int) -> Change:
+    """An input's gradient that never arrived, of a shape that nothing on the disk has."""
+
+    def change(index: dict[str, Any]) -> None:
+        for entry in [entry for entry in index["tensors"] if entry["role"] == "input_gradient"][:1]:
+            for name in ("file", "key", "sha256"):
+                entry.pop(name, None)
+            entry.update(absent=True, shape=list(shape))
+
+    return change
+
+
 CHANGES: dict[str, tuple[Change, str]] = {
     "another version": (lambda index: index.update(version=2), "has version 2 of the format; this release reads"),
     "another format": (lambda index: index.update(format="zip"), "isn't the index of a recording"),
@@ -48,6 +60,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "another shape": (set_of_tensor(shape=[3, 3, 3]), r"the index says float64 \[3, 3, 3\]|float32 \[3, 3, 3\]"),
     "a negative size": (set_of_tensor(shape=[-1]), "shape: needed a list of sizes"),
     "a size too large": (set_of_tensor(shape=[2**40, 2**40]), "that a disk can hold"),
+    "an absent gradient of 2^44 elements": (claim_absent_gradient(2**22, 2**22), "is said to have 17592186044416 elem"),
     "an unknown role": (set_of_tensor(role="__class__"), "role: needed one of input, output"),
     "an unknown dtype": (set_of_tensor(dtype="object"), "dtype: needed one of bool"),
     "no shape": (lambda index: index["tensors"][0].pop("shape"), "shape: needed a list"),
@@ -66,6 +79,11 @@ def test_an_index_that_is_wrong_is_refused(recording: Path, name: str) -> None:
     rewrite(recording, change)
     with pytest.raises(UsageError, match=message):
         parity.judge(recording, recording)
+
+
+def test_an_absent_gradient_of_a_size_that_is_on_the_disk_is_judged(recording: Path) -> None:
+    rewrite(recording, claim_absent_gradient(2, 3))
+    assert parity.judge(recording, recording).cells
 
 
 def test_a_truncated_file_is_refused(recording: Path) -> None:
