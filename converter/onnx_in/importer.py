@@ -270,8 +270,12 @@ class Importer:
             value = protos.attribute(resolved, where)
             if proto.name not in translation.attributes and not translation.open:
                 raise Unsupported(f"attribute {proto.name!r}")
-            if proto.name in translation.values and isinstance(value, (list, int, float)):
-                dtype = np.float32 if any(isinstance(x, float) for x in np.ravel(value).tolist()) else np.int64
+            if proto.name in translation.values:
+                numbers = value if isinstance(value, list) else [value]
+                if not all(isinstance(x, int | float) for x in numbers):
+                    given = AttributeProto.AttributeType.Name(resolved.type).lower()
+                    raise ConversionError(f"{where}: attribute {proto.name!r} must be numbers, given {given}")
+                dtype = np.float32 if any(isinstance(x, float) for x in numbers) else np.int64
                 array = np.array(value, dtype)
                 value = KnownTensor(array, array.dtype)
             result[proto.name] = value

@@ -346,6 +346,11 @@ text_case(
     "net (float[2, 2] x, int64[1, 1] i) => (float[a, b] y) { y = f.g<d = -1>(x, i) }",
     "attribute 'batch_dims' must be 0 to 63, given -1",
 )
+text_case(
+    "text as an attribute that newer opsets take as an operand",
+    'net (float[2, 2] x) => (float[a, b] y) { y = ReduceSum<axes = "0">(x) }',
+    "attribute 'axes' must be numbers, given string",
+)
 CASES["an attribute given twice"] = (
     lambda: edited(lambda g: g.node[0].attribute.append(g.node[0].attribute[0]), SOFTMAX),
     "an attribute is given twice",
