@@ -14,6 +14,8 @@ TORCH_OPERATOR = re.compile(r"\w+\.\w+\.\w+")
 """How torch spells an operator: `aten.detach.default`."""
 MAX_LENGTH = 60
 """Characters of an expression or a line that are shown."""
+MAX_LINE = 500
+"""Longer lines aren't parsed: their expressions may be nested more deeply than Python can follow."""
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 BINARY = {
     "add": ast.Add,
@@ -52,7 +54,7 @@ def result_in_words(program: Program, node: Node, output: int = 0) -> str:
         return f"the result of {visible_name(source.operator)}"
     expression = _expression(program, source)
     if not expression:
-        if sum(n.op == node.op for n in program.nodes) == 1:  # the op says it
+        if not source.text or sum(n.op == node.op for n in program.nodes) == 1:  # the op says it
             return ""
         alike = [n for n in program.nodes if n.op == node.op and _is_in_line(n, source)]
         number = f" {alike.index(node) + 1} of {len(alike)}" if len(alike) > 1 else ""
@@ -124,6 +126,8 @@ def _is_in_line(node: Node, source: Source) -> bool:
 
 def _expressions(source: Source) -> Iterator[str]:
     """Yield the expressions of a line that may be an operator, in the order of their evaluation."""
+    if len(source.text) > MAX_LINE:
+        return
     try:
         tree = ast.parse(source.text if not source.text.endswith(":") else f"{source.text} pass")
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # a part of a statement

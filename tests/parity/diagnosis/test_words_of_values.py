@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
 from cellbridge import parity
+from cellbridge.converter import from_torch
+from cellbridge.parity.diagnosis.source_words import result_in_words
 from cellbridge.parity.results.cause import Cause
+from cellbridge.runtime.ir.types import Source
 
 pytestmark = pytest.mark.causes
 
@@ -154,3 +158,27 @@ def test_an_input_changed_in_place_has_the_name_of_the_side_that_changes_it() ->
     candidate.load_state_dict(reference.state_dict())
     report = parity.compare(reference, candidate, (torch.randn(2, 4), torch.rand(2, 4)), probe=False)
     assert "it changes its input attention in place" in " ".join(str(report).split())
+
+
+class Twice(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + (x + x)
+
+
+LINES = {
+    "y = " + "x + " * 5000 + "x": "the result of add 1 of 2 in `y = x + x",
+    "y = " + "(" * 150 + "x + x" + ")" * 150: "the result of `x + x` (call 1 of 2)",
+    "y = f(x +": "the result of add 1 of 2 in `y = f(x +`",
+    "": "",
+}
+
+
+@pytest.mark.parametrize("text", LINES, ids=range(len(LINES)))
+def test_lines_are_read_as_far_as_they_can_be_parsed(text: str) -> None:
+    program = from_torch(Twice(), (torch.randn(2),))
+    source = (Source("a.py", 3, text, "aten.add.Tensor") for _ in program.nodes)
+    nodes = [replace(node, source=own) for node, own in zip(program.nodes, source, strict=True)]
+    program = program.replace(nodes=tuple(node for node in nodes if node.op == "add"))
+    words = result_in_words(program, program.nodes[0])
+    assert words.startswith(LINES[text])
+    assert bool(words) == bool(text)
