@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import product
 
 import numpy as np
@@ -72,7 +72,7 @@ def in_words(reference: Array, candidate: Array) -> str:
         return ""
     ours, theirs = pairs[0]
     parts = [
-        f"{name} is {getattr(theirs, name)} in the candidate, {getattr(ours, name)} in the reference"
+        f"{name} is {asdict(theirs)[name]} in the candidate, {asdict(ours)[name]} in the reference"
         for name in _different(ours, theirs)
     ]
     return "; ".join(parts)
@@ -86,4 +86,5 @@ def _all() -> Iterator[Buckets]:
 
 
 def _different(first: Buckets, second: Buckets) -> list[str]:
-    return [field.name for field in fields(first) if getattr(first, field.name) != getattr(second, field.name)]
+    other = asdict(second)
+    return [name for name, value in asdict(first).items() if value != other[name]]

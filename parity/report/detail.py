@@ -153,8 +153,7 @@ def _fault(cell: CellReport, report: NetworkResult) -> object:
     """
     port = cell.counterpart.partition(" ")[0]
     if cell.causes:
-        inside = rf"(?<![\w.]){re.escape(cell.path)}\.(?=(\d+\.)*[A-Za-z_])"  # before a name, not in a number
-        return cell.class_name, port, tuple((cause.kind, re.sub(inside, "", cause.summary)) for cause in cell.causes)
+        return cell.class_name, port, tuple((c.kind, _without_path(c.summary, cell.path)) for c in cell.causes)
     checks_by_kind: dict[str, tuple[str, ...]] = {}
     for checks in _by_tensor(cell.differences, report):
         c = checks[0]
@@ -164,6 +163,16 @@ def _fault(cell: CellReport, report: NetworkResult) -> object:
         )
     causes: tuple[object, ...] = tuple(text.replace(cell.path, "") if cell.path else text for text in cell.explanations)
     return cell.class_name, port, tuple(sorted(checks_by_kind.items())), causes
+
+
+def _without_path(text: str, path: str) -> str:
+    """Return a text with names inside a Cell in place of their paths; numbers such as 0.001 are no paths."""
+
+    def name(match: re.Match[str]) -> str:
+        rest = match[0].removeprefix(f"{path}.")
+        return rest if re.search("[A-Za-z_]", rest) else match[0]
+
+    return re.sub(r"[\w.]+", name, text)
 
 
 def times(ratio: float) -> str:
