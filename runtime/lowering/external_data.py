@@ -3,7 +3,7 @@
 A data file is never changed: a new model gets a new one with an unused name. The data file is moved into place first,
 then the model that refers to it, and only then is the old data file removed. An interruption leaves either the old
 model or the new one, each with its own tensors. A concurrent reader sees one of the two, or a missing data file, which
-is an error, but never the wrong tensors. If a kill leaves a new data file without its model, the next write beside it
+is an error, but never the wrong tensors. If a kill leaves a data file without its model, the next write beside it
 removes the data file.
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 import onnx
 
 from ..storage.files import atomic_path, is_device, sync_folder
-from ..storage.temporary import note_early_move
+from ..storage.temporary import note_early_move, note_late_removal
 from ..visible import encodable_name
 
 
@@ -47,6 +47,8 @@ def place_model(path: str | os.PathLike[str]) -> Iterator[Path]:
                     model = onnx.load(inside, load_external_data=False)
                     set_data_file(model, placed.name)
                     inside.write_bytes(model.SerializeToString())
+            if before is not None:
+                note_late_removal(inside, before)
     except BaseException:
         if placed is not None and data_file(target) != placed:
             placed.unlink(missing_ok=True)

@@ -19,6 +19,7 @@ from tempfile import mkdtemp
 PREFIX = ".cellbridge-"
 OWNER = "owner"
 PLACED = "placed"
+REPLACED = "replaced"
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -47,6 +48,14 @@ def note_early_move(file: Path) -> None:
     known again by its number, time and size, whatever its new name is, which begins with the other file's name.
     """
     (file.parent.parent / PLACED).write_text(_identity(os.lstat(file)))
+
+
+def note_late_removal(file: Path, old: Path) -> None:
+    """Note that an old file beside the folder is to be removed once a new file of `folder_beside` is in its place.
+
+    If the process is killed in between, the old file is removed with the folder.
+    """
+    (file.parent.parent / REPLACED).write_text(_identity(os.lstat(old)))
 
 
 def _identity(status: os.stat_result) -> str:
@@ -88,14 +97,16 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 def _remove_placed(folder: Path, parent: Path) -> None:
-    """Remove the file that has moved from an abandoned folder early, if the file that needs it is still there."""
-    moved = _read_small_file(folder / PLACED)
-    if not moved:
-        return
+    """Remove the file that an abandoned folder leaves useless.
+
+    This is the file that has moved from it early, if the file that needs it is still there; else the file that the
+    moved ones replace.
+    """
     with contextlib.suppress(OSError):
         waiting = tuple(f"{file.name}." for file in (folder / "new").iterdir())
-        for beside in parent.iterdir():
-            if beside.name.startswith(waiting) and _identity(os.lstat(beside)) == moved:
+        useless = _read_small_file(folder / (PLACED if waiting else REPLACED))
+        for beside in parent.iterdir() if useless else ():
+            if beside.name.startswith(waiting or "") and _identity(os.lstat(beside)) == useless:
                 beside.unlink()
 
 
