@@ -57,6 +57,7 @@ class Twice(nn.Module):
 
 
 @pytest.mark.parametrize("train", [False, True])
+@pytest.mark.every(2)
 def test_the_module_is_left_as_it_was(train: bool) -> None:
     module = nn.Sequential(nn.BatchNorm1d(3), nn.Dropout(0.5))
     module[1].eval()
@@ -337,6 +338,7 @@ def test_buffers_are_updated_in_train_mode_alone() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7])
+@pytest.mark.every(2)
 def test_named_dimensions_end_to_end(rows: int) -> None:
     class Model(nn.Module):
         def forward(self, x: Tensor, *, other: Tensor) -> Tensor:
@@ -471,6 +473,7 @@ def test_torch_logs_nothing_about_inputs_that_do_not_fit() -> None:
 
 
 @pytest.mark.parametrize("shapes", [({0: "n"}, {0: "n"}, None), ({0: "n"}, ({0: "n"}, None))])
+@pytest.mark.every(2)
 def test_dynamic_shapes_of_arguments_that_are_taken_together(shapes: Any) -> None:
     class Model(nn.Module):
         def forward(self, first: Tensor, *others: Tensor) -> Tensor:
@@ -581,6 +584,7 @@ class StepOfDescent(Slope):
 
 
 @pytest.mark.parametrize("module", [Slope, SlopeOfFunction, StepOfDescent])
+@pytest.mark.every(2)
 def test_a_gradient_in_forward_is_what_is_refused(module: type[nn.Module]) -> None:
     with pytest.raises(ConversionError, match=r"(?s)torch.export refuses.*takes a gradient in forward") as caught:
         from_torch(module(), (torch.rand(2, 3),))

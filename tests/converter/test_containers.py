@@ -104,6 +104,7 @@ class Draws(nn.Module):
 @pytest.mark.parametrize(
     ("draw", "name"), [(np.random.rand, "numpy.random"), (lambda: random.random(), "Python's random")]
 )
+@pytest.mark.every(2)
 def test_draws_that_torch_does_not_see_are_refused(draw: Any, name: str) -> None:
     with pytest.raises(ConversionError, match=f"draws random numbers with {name}"):
         converter.from_torch(Draws(draw), (torch.ones(3),))

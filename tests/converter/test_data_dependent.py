@@ -73,7 +73,7 @@ def captured(function: Callable[..., Any], x: Tensor, mask: Tensor) -> Program:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_found_sizes_are_those_of_each_run(name: str) -> None:
     torch.manual_seed(0)
     function = CASES[name]
@@ -125,7 +125,7 @@ KNOWN: dict[str, Callable[[Tensor, Tensor], Any]] = {
 
 @pytest.mark.parametrize("name", KNOWN)
 @pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_found_sizes_that_torch_knows_more_of(name: str, dynamic: bool) -> None:
     """They are a number, because the model makes a shape of it; equal another one, that is found or of an input."""
     x, mask = torch.randn(6, 3, dtype=torch.float64, requires_grad=True), torch.tensor([1, 0, 0, 1, 1, 0]).bool()

@@ -47,6 +47,7 @@ X, MASK = torch.randn(3, 4), torch.rand(3, 1)
     ],
 )
 @pytest.mark.parametrize("batch", [3, 1])
+@pytest.mark.every(2)
 def test_the_batch_varies_whatever_the_example_has(kwargs: dict[str, Tensor], dynamic_shapes: Any, batch: int) -> None:
     if batch == 1 and Dim.AUTO in (spec.get(0) for spec in dynamic_shapes if isinstance(spec, dict)):
         pytest.skip("AUTO is for torch to decide: a size of 1 is fixed")
@@ -96,6 +97,7 @@ def test_a_half_model_that_is_written_in_float32_is_told() -> None:
     ],
     ids=["repeat_interleave", "expand", "stack"],
 )
+@pytest.mark.every(2)
 def test_a_growing_cache_of_grouped_heads_may_have_any_length(repeat: Any) -> None:
     class Cached(nn.Module):
         def forward(self, x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:

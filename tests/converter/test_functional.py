@@ -145,6 +145,7 @@ def cast_back(x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("function", [view_changed, changed_with_view, maybe_view, cast_back])
+@pytest.mark.every(2)
 def test_what_has_more_names_than_one_is_left_to_torch(function: Callable[..., Any]) -> None:
     assert not traced_once(Function(function), X)
 
@@ -177,6 +178,7 @@ class Counting(nn.Module):
 
 @pytest.mark.parametrize("module", [Trained(), Counting(), nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.every(2)
 def test_in_train_mode_buffers_are_updated_and_torch_traces_once(module: nn.Module, dtype: torch.dtype) -> None:
     assert traced_once(module, X, train=True, dtype=dtype)
 
@@ -205,6 +207,7 @@ class Tied(nn.Module):
 
 
 @pytest.mark.parametrize("module", [ViewOfBuffer(), nn.Sequential(nn.AlphaDropout(0.5))])
+@pytest.mark.every(2)
 def test_other_changes_in_train_mode_are_left_to_torch(module: nn.Module) -> None:
     assert not traced_once(module, X, train=True)
 

@@ -162,6 +162,7 @@ class InPlace(Function):
 
 
 @pytest.mark.parametrize("function", [Computed, InPlace])
+@pytest.mark.every(2)
 def test_a_backward_that_cannot_be_captured_is_told(function):
     with pytest.warns(UserWarning, match=rf"the backward of {function.__name__}, .* isn't captured"):
         program = from_torch(Network(lambda y, w: function.apply(y + 0) * w), (X,))

@@ -161,6 +161,7 @@ def test_a_module_without_values_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "stored"), [("float32", "float32"), ("float32", "bfloat16"), ("float16", "float32")])
+@pytest.mark.every(2)
 def test_a_program_reads_its_parameters_when_they_are_used(tmp_path: Path, dtype: str, stored: str) -> None:
     working, of_file = getattr(torch, dtype), getattr(torch, stored)
     original = Tied().to(of_file).to(working)

@@ -67,6 +67,7 @@ def test_dynamic_axes_name_symbols_everywhere() -> None:
         ({"x": {0: "batch"}, "y": {0: "other"}}, "calls axis 0 of 'y' 'other', .* the same size 'batch'"),
     ],
 )
+@pytest.mark.every(2)
 def test_dynamic_axes_that_do_not_fit_are_errors(axes: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         to_onnx(twice(), dynamic_axes=axes)

@@ -147,6 +147,7 @@ def check(program: Program, module: nn.Module, x: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
+@pytest.mark.every(2)
 def test_what_the_older_exporter_wrote(name: str) -> None:
     module, x, axes = made(name)
     program = from_onnx(exported(module, x, axes, dynamo=False))

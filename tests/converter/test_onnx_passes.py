@@ -141,6 +141,7 @@ def known_offset(self: Any, x: Any) -> Any:
     ],
     ids=range(1, 20),
 )  # fmt: skip
+@pytest.mark.every(2)
 def test_a_graph_becomes_smaller(module: nn.Module, args: tuple[Any, ...], expected: dict[str, int]) -> None:
     bn_buffers = [m for m in module.modules() if isinstance(m, nn.BatchNorm1d)]
     for m in bn_buffers:

@@ -166,6 +166,7 @@ def test_gemm(options: dict[str, Any], columns: bool, form: str) -> None:
 
 
 @pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.every(2)
 def test_products_of_integers_to_reals(columns: bool) -> None:
     given = {"a": integers(np.uint8, 2, 3, 6)}
     scales = np.linspace(0.01, 0.03, 5).astype(np.float32) if columns else scale(0.02)

@@ -56,7 +56,7 @@ def assert_matches(module: nn.Module, program: Any, x: torch.Tensor, lengths: li
 
 
 @pytest.mark.parametrize(("module", "lengths"), CASES.values(), ids=CASES)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_any_lengths_give_what_torch_gives(module: Packed, lengths: tuple[list[int], ...]) -> None:
     module = module.double().eval()
     x = torch.randn((3, STEPS, 4) if module.batch_first else (STEPS, 3, 4), dtype=torch.float64)

@@ -168,7 +168,7 @@ class RecurrentInAutocast(nn.Module):
 
 @pytest.mark.parametrize("behind", [False, True], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell"])
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 def test_recurrent_layers_in_an_autocast_region(kind: str, behind: bool) -> None:
     torch.manual_seed(0)
     options = {} if kind.endswith("Cell") else {"batch_first": True, "bidirectional": True}

@@ -103,6 +103,7 @@ def test_dtypes(check, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.every(2)
 def test_weighted_sums_of_products_are_rounded_once(check, dtype):
     check(
         lambda x, a, b: [

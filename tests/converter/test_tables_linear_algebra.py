@@ -248,7 +248,7 @@ COVARIANCES: dict[str, Callable[[Tensor, Tensor], Any]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", COVARIANCES)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_covariances(name: str, kind: str) -> None:
     function = Function(COVARIANCES[name])
     args = torch.randn(3, 5, dtype=KINDS[kind]), torch.rand(5) + 0.5

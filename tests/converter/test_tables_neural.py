@@ -267,7 +267,7 @@ FAMILIES = {
     "dtype", [torch.float64, pytest.param(torch.float32, marks=pytest.mark.slow)], ids=["float64", "float32"]
 )
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_agrees_with_torch(family: str, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     modules = {name: make() for name, make, _ in FAMILIES[family]}

@@ -75,7 +75,7 @@ def test_drops_between_layers_as_torch_does(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("sizes", [(6, 3), (1, 1), (9, 2)])
 @pytest.mark.parametrize("settings", [{"bidirectional": True, "dropout": 0.3}, {"batch_first": True}], ids=str)
 @pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
-@pytest.mark.every(9)
+@pytest.mark.every(18)
 def test_length_and_batch_may_vary(layer: type[nn.Module], settings: dict[str, Any], sizes: tuple[int, int]) -> None:
     torch.manual_seed(0)
     module = layer(4, 5, num_layers=2, **settings)

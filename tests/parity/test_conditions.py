@@ -142,6 +142,7 @@ def test_a_sweep_names_it() -> None:
 
 
 @pytest.mark.parametrize("value", ["true", "false"])
+@pytest.mark.every(2)
 def test_further_inputs_that_a_file_leaves_out_are_named(value: str) -> None:
     Path("other.py").write_text(MODEL)
     Path("pyproject.toml").write_text(f"[tool.parity]\nno-probe = {value}\n")

@@ -17,7 +17,7 @@ from tests.parity.models import MODELS, SEQUENCE, MaskedDecoder, ReturnsDataclas
 
 @pytest.mark.parametrize("train", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 def test_parity_holds(name: str, train: bool) -> None:
     torch.manual_seed(0)
     module, args = MODELS[name]()

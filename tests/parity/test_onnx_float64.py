@@ -67,6 +67,7 @@ def test_a_float32_part_with_weights_between_float64(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", [None, "float64"])
+@pytest.mark.every(2)
 def test_a_module_against_a_file_in_float64(tmp_path: Path, dtype: str | None) -> None:
     torch.manual_seed(0)
     module, x = torch.nn.Linear(2, 2, bias=False).double(), torch.randn(3, 2, dtype=torch.float64)
@@ -106,6 +107,7 @@ def regression(path: Path, dtype: int, coefficient: float = 0.5) -> str:
 
 
 @pytest.mark.parametrize("dtype", [TensorProto.FLOAT, TensorProto.DOUBLE], ids=["ai.onnx.ml", "float64"])
+@pytest.mark.every(2)
 def test_a_file_of_scikit_learn(tmp_path: Path, dtype: int) -> None:
     path, other = regression(tmp_path / "a.onnx", dtype), regression(tmp_path / "b.onnx", dtype, 0.5001)
     report = check_onnx(path)

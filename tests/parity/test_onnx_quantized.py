@@ -195,7 +195,7 @@ def activations(model: onnx.ModelProto) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_operands_and_results_that_are_left_out_are_errors_of_ours(
     files: dict[str, str], kind: str, tmp_path: Path
 ) -> None:

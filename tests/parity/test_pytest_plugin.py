@@ -258,6 +258,7 @@ def test_settings_come_from_the_command_line_else_from_the_ini_file(
         ("--parity-side=onnx", "*there is no side 'onnx'; there are interpreter, onnxruntime*"),
     ],
 )
+@pytest.mark.every(2)
 def test_a_wrong_setting_is_one_message(pytester: pytest.Pytester, option: str, message: str) -> None:
     for arguments in ([option], ["-o", option.removeprefix("--").replace("parity-", "parity_")]):
         result = pytester.runpytest_inprocess(*arguments)

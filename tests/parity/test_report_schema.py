@@ -127,7 +127,7 @@ KINDS = [passes, fails, skips, port, inlines, trains, trains_otherwise, onnx_fil
 
 
 @pytest.mark.parametrize("made", KINDS, ids=lambda made: made.__name__)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_reports_of_every_kind_are_valid(made: Callable[[Path], Any], tmp_path: Path) -> None:
     json_report.write(made(tmp_path), tmp_path / "report.json")
     written = json.loads((tmp_path / "report.json").read_text())

@@ -63,6 +63,7 @@ def views(report: Report) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("view", ["terminal", "HTML", "JUnit", "JSON"])
+@pytest.mark.every(2)
 def test_a_cause_is_told_once_with_its_cells(report: Any, view: str) -> None:
     text = " ".join(views(report)[view].split())
     assert report.failing == ["layers.0", "layers.1", "layers.2"]

@@ -125,6 +125,7 @@ def test_in_float64_only_meaning_is_judged() -> None:
 
 @pytest.mark.parametrize(("off", "passes"), [(0.0, True), (1e-5, False)])
 @pytest.mark.parametrize("count", [0, 4])
+@pytest.mark.every(2)
 def test_rates_may_be_rounded(count: int, off: float, passes: bool) -> None:
     rates = np.full((count,) if count else (), 0.1 * (1 + off), np.float32)
     report = compare(rate=Tensor(rates))

@@ -42,7 +42,7 @@ class Sized(nn.Module):
 @pytest.mark.parametrize(
     "name", ["self", "max", "min", "ops", "nn", "ms", "Tensor", "x", "range", "super", "roll", "n"]
 )
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 def test_sizes(name: str) -> None:
     assert_port(Sized(), X, dynamic_shapes=({1: Dim(name, min=2, max=16)},))
 
@@ -70,7 +70,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 def test_modules_parameters_and_buffers(name: str) -> None:
     network, _ = assert_port(Named(name), X)
     assert isinstance(network, Cell)
@@ -117,6 +117,7 @@ HOLDERS: dict[str, Callable[[nn.Module, nn.Module], nn.Module]] = {
 
 
 @pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
+@pytest.mark.every(2)
 def test_parameters_shared_within_a_list_or_sequence(holder: Callable[[nn.Module, nn.Module], nn.Module]) -> None:
     network, _ = assert_port(Tied(holder), X)
     assert len(list(network.get_parameters())) == 3
@@ -154,13 +155,13 @@ def _renamed(program: Program, parts: Mapping[str, str], aliases: Mapping[str, t
 
 @pytest.mark.parametrize("part", ["a", "b", "p", "q", "weight", "0"])
 @pytest.mark.parametrize("name", ["", ".", "..", " ", "\n", "construct", '"'])
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_parts_of_paths(part: str, name: str) -> None:
     _assert_same(_renamed(from_torch(Net(), (X,)), {part: name}, {}))
 
 
 @pytest.mark.parametrize("alias", ["", ".", "a", "a.other", "b.1.w", "zzz", "zzz.weight", "p", "b.0.weight", "a.bias"])
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_other_names_of_parameters(alias: str) -> None:
     program = from_torch(Net(), (X,))
     for name in program.parameters:

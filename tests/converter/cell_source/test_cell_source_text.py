@@ -194,6 +194,7 @@ def test_lines_are_broken_as_a_formatter_does(name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("train", [False, True])
+@pytest.mark.every(2)
 def test_what_eval_mode_does_not_tell_is_said(train: bool) -> None:
     network = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.1), nn.BatchNorm1d(4, momentum=0.3))
     source = to_cell_source(from_torch(network.train(train), (torch.ones(2, 4),), train=train))

@@ -53,7 +53,7 @@ def test_a_program_has_the_cells_of_its_module(program: torch.export.ExportedPro
 
 
 @pytest.mark.parametrize("form", ["program", "module", "part"])
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_exported_programs_are_judged(program: torch.export.ExportedProgram, form: str) -> None:
     x = torch.randn(3, 4)
     model = program if form == "program" else program.module()

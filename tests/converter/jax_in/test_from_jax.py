@@ -106,7 +106,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_outputs_and_gradients_are_those_of_jax(name: str) -> None:
     function, args = FUNCTIONS[name]
     check(function, *args)
@@ -126,7 +126,7 @@ WITHOUT_GRADIENT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize("name", WITHOUT_GRADIENT)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_outputs_are_those_of_jax(name: str) -> None:
     function, args = WITHOUT_GRADIENT[name]
     check(function, *args, grads=False)

@@ -92,7 +92,7 @@ def frozen(module: nn.Module, x: torch.Tensor) -> nn.Module:
 @pytest.mark.parametrize("compiled", [scripted, traced, frozen])
 @pytest.mark.parametrize(("module", "x"), MODULES.values(), ids=MODULES)
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_a_module_computes_what_torchscript_does(module: nn.Module, x: torch.Tensor, compiled: Any) -> None:
     script = compiled(copy.deepcopy(module).eval(), x)
     torch.testing.assert_close(copy.deepcopy(module_of_script(script))(x), script(x), rtol=0, atol=0)

@@ -47,7 +47,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_a_network_that_runs_as_it_is_is_judged_as_it_is(case: str, tmp_path: Path) -> None:
     make, of_inputs = CASES[case]
     torch.manual_seed(0)
@@ -62,7 +62,7 @@ def test_a_network_that_runs_as_it_is_is_judged_as_it_is(case: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_a_fault_in_such_a_network_is_found(case: str) -> None:
     make, of_inputs = CASES[case]
     torch.manual_seed(0)

@@ -68,7 +68,7 @@ def dtypes_in(model: onnx.ModelProto) -> set[int]:
 
 
 @pytest.mark.parametrize("make", MIXED, ids=lambda make: f"{make.func.__name__}-{make.args[0]}")
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_the_file_that_is_written_runs_and_is_the_one_that_was_judged(
     make: partial[nn.Module], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +112,7 @@ def test_a_model_in_another_dtype_is_said_to_be_written_in_float32(method: str, 
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
+@pytest.mark.every(2)
 def test_a_file_that_was_not_run_is_said_not_to_be(dtype: str, tmp_path: Path) -> None:
     x, options = torch.randn(2, 3), {"train": False, "probe": False, "grads": False}
     report = check(nn.Linear(3, 2), (x,), save_onnx=tmp_path / "m.onnx", dtype=dtype, **options)

@@ -172,7 +172,7 @@ OTHERS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]]
 
 @pytest.mark.parametrize("name", ALIKE)
 @pytest.mark.parametrize("swapped", [False, True])
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_what_two_modules_round_to_float32_is_no_fault_and_hides_none(name: str, swapped: bool) -> None:
     x = (torch.randn(5, 6),)
     for pairs, passes in ((ALIKE, True), (OTHERS, False)):

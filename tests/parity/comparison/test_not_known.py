@@ -55,6 +55,7 @@ def _check(module: nn.Module, x: Tensor, **options: Any) -> Report:
 
 @pytest.mark.parametrize("function", [_logit, _odds])
 @pytest.mark.parametrize(("least", "most"), [(-1.2, 0.5), (-1.0, 1.0), (-0.5, 1.2)])
+@pytest.mark.every(2)
 def test_what_any_implementation_loses_is_rounding(
     function: Callable[[Tensor], Tensor], least: float, most: float
 ) -> None:

@@ -133,7 +133,7 @@ CASES: dict[str, tuple[Step, Step, str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 def test_the_mistake_is_named(name: str) -> None:
     reference, candidate, words = CASES[name]
     assert words in cause_of(reference, candidate).summary

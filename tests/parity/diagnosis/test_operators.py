@@ -61,7 +61,7 @@ def is_named(cause: Cause, name: str, ours: object, theirs: object) -> None:
 
 @pytest.mark.causes
 @pytest.mark.parametrize("name", RESIZES)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_settings_of_torch_are_named(name: str) -> None:
     first, second, *words = RESIZES[name]
     is_named(the_cause(Resized(size=(4, 4), **first), Resized(size=(4, 4), **second), IMAGE), *words)
@@ -158,7 +158,7 @@ class Layer(nn.GRU):
     ("reference", "candidate", "ours", "theirs"),
     [(Layer, Before, "after", "before"), (Before, Layer, "before", "after"), (After, Before, "after", "before")],
 )
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_the_side_of_the_reset_gate_is_named(
     reference: type[nn.Module], candidate: type[nn.Module], ours: str, theirs: str, is_opaque: bool,
     request: pytest.FixtureRequest,
@@ -217,7 +217,7 @@ def write(path: Path, *, op: str, **attributes: Any) -> str:
 
 @pytest.mark.causes
 @pytest.mark.parametrize("case", NODES)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_attributes_of_a_node_are_named(case: str, tmp_path: Path) -> None:
     attributes, change, ours = NODES[case]
     paths = (

@@ -52,6 +52,7 @@ class Biased(nn.Module):
         ((True, 6, 12), "num_buckets is 6 in the candidate, 8 in the reference"),
     ],
 )
+@pytest.mark.every(2)
 def test_relative_positions_are_named_by_their_settings(settings: tuple[Any, ...], words: str) -> None:
     report = parity.compare(Biased(True, 8, 12), Biased(*settings), (torch.randn(1, 2, 14, 14),), probe=False)
     (cause,) = report.cells[""].causes

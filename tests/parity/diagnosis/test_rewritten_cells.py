@@ -148,7 +148,7 @@ def test_another_program_is_no_cause() -> None:
     [(seeded(Layer), seeded(ByHand, "figo")), (seeded(InOneLoop, "ifgo"), seeded(InOneLoop, "figo"))],
     ids=["another program", "another slice"],
 )
-@pytest.mark.every(2)
+@pytest.mark.slow
 def test_a_reproduction_compares_one_place_of_both_sides(
     reference: nn.Module, candidate: nn.Module, tmp_path: Path
 ) -> None:

@@ -77,6 +77,7 @@ def cause_of(reference: nn.Module, candidate: nn.Module) -> Cause:
 
 
 @pytest.mark.parametrize("name", WORDS)
+@pytest.mark.every(2)
 def test_what_the_port_leaves_out_is_named(name: str) -> None:
     words, line = WORDS[name]
     cause = cause_of(Network(), Network(name))

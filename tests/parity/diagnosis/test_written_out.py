@@ -109,6 +109,7 @@ WRITTEN: dict[str, tuple[Function, Function, str]] = {
 
 
 @pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.every(2)
 def test_the_setting_is_named(name: str) -> None:
     reference, candidate, words = WRITTEN[name]
     (cause,) = causes(reference, candidate)

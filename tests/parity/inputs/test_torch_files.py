@@ -56,7 +56,7 @@ def parity(*arguments: str) -> Result:
         ["lock net.pt2", "check --lock"],
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_commands_take_exported_programs(commands: list[str]) -> None:
     for command in commands:
         result = parity(*command.split())

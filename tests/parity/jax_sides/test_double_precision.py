@@ -108,6 +108,7 @@ def with_gradient(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 @pytest.mark.parametrize("kind", FUNCTIONS)
+@pytest.mark.every(2)
 def test_what_asks_for_less_is_computed_in_float64(kind: str) -> None:
     narrow, wide = map(with_gradient, FUNCTIONS[kind])
     with jax.enable_x64(True):
@@ -170,6 +171,7 @@ def compare(function: Callable[[torch.Tensor], torch.Tensor], port: Callable[[An
 
 
 @pytest.mark.parametrize(("fault", "holds"), [({}, True), ({"scale": 0.6}, False), ({"causal": False}, False)])
+@pytest.mark.every(2)
 def test_attention_of_jax_is_the_same_function(fault: dict[str, Any], holds: bool) -> None:
     torch.manual_seed(0)
     module, x = Attention(), torch.randn(1, 4, 6)
@@ -180,6 +182,7 @@ def test_attention_of_jax_is_the_same_function(fault: dict[str, Any], holds: boo
 
 
 @pytest.mark.parametrize("factor", [1.0, 1 + 1e-4])
+@pytest.mark.every(2)
 def test_numbers_may_be_rounded_to_float32_on_one_side(factor: float) -> None:
     weights = [0.1, 0.2, 0.3, 0.7]
 

@@ -90,6 +90,7 @@ def test_a_function_is_compared_as_a_whole() -> None:
 
 
 @pytest.mark.causes
+@pytest.mark.slow
 def test_another_epsilon_is_found_and_its_cause_proved() -> None:
     module, x = make()
     report = parity.compare(module, jax_side(nnx_port(module, epsilon=1e-5)), (x,), diagnose_seconds=60)
@@ -107,6 +108,7 @@ def test_a_transposed_square_weight_is_found() -> None:
     assert any(c.kind == "parameter" and c.status == "fail" for c in report.cells["blocks.1.attention.key"].comparisons)
 
 
+@pytest.mark.slow
 def test_a_stopped_gradient_is_found() -> None:
     module, x = make()
     port = nnx_port(module)
@@ -234,6 +236,7 @@ def test_a_model_file_may_have_a_port_in_jax(tmp_path: Any, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("fault", [0.0, 0.01])
+@pytest.mark.every(2)
 def test_as_many_channels_as_rows_and_columns(fault: float) -> None:
     torch.manual_seed(0)
     module, x = nn.Conv2d(4, 4, 1), torch.randn(2, 4, 4, 4)

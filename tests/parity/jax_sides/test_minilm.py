@@ -92,7 +92,7 @@ def test_the_port_agrees_with_its_gradients(layer: Any, hidden: torch.Tensor) ->
         ({"approximate": True}, {""}),  # the activation isn't a Cell of the port
     ],
 )
-@pytest.mark.every(2)
+@pytest.mark.slow
 def test_the_mistakes_of_ports_are_placed(
     layer: Any, hidden: torch.Tensor, mistake: dict[str, Any], places: set[str]
 ) -> None:

@@ -45,7 +45,7 @@ def test_the_same_network_computes_the_same_bits(locked: Snapshot) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_a_fault_is_placed_in_its_cell(locked: Snapshot, name: str) -> None:
     fault, path = FAULTS[name]
     report = checked(locked, snapshot(fault))

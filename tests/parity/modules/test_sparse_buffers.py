@@ -30,6 +30,7 @@ class Convolution(nn.Module):
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 @pytest.mark.parametrize("candidate", LAYOUTS)
 @pytest.mark.parametrize("reference", LAYOUTS)
+@pytest.mark.every(2)
 def test_layouts_of_a_buffer(reference: str, candidate: str) -> None:
     x = torch.randn(3, 4)
     parity.compare(Convolution(reference), Convolution(candidate), (x,)).raise_if_failed()

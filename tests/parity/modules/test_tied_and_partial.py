@@ -75,6 +75,7 @@ def parts(report: Any) -> list[str]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("there", "here"), list(product((True, False), repeat=2)))
 @pytest.mark.parametrize("head", HEADS)
+@pytest.mark.every(2)
 def test_a_head_tied_on_either_side(kind: str, there: bool, here: bool, head: str) -> None:
     """A sound network holds, and says where the sides are tied differently; a faulty one fails."""
     reference = Reference(tied=there)
@@ -163,6 +164,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.every(2)
 def test_a_part_of_a_table_and_a_padded_one(kind: str) -> None:
     reference, (make, leaf) = Tables(), TABLES[kind]
     weights = {

@@ -45,7 +45,7 @@ class Network(nn.Module):
 @pytest.mark.causes
 @pytest.mark.parametrize("has_names", [True, False])
 @pytest.mark.parametrize(("kind", "cell"), [("Cell", "clamp"), ("residual", "clamp"), ("call", "")])
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_a_wrong_bound_is_found_in_its_cell(kind: str, cell: str, has_names: bool, tmp_path: Path) -> None:
     torch.manual_seed(0)
     network, x = Network(kind).eval(), torch.randn(5, 4)

@@ -122,6 +122,7 @@ def test_a_reference_that_declares_other_outputs_is_noted(
 
 
 @pytest.mark.parametrize(("shape", "alone"), [((2, 7), True), (("batch", 7), False), (OPEN, False)])
+@pytest.mark.every(2)
 def test_a_verdict_on_fixed_files_names_their_sizes(shape: Shape, alone: bool, tmp_path: Path) -> None:
     files = [file(tmp_path / f"{n}.onnx", shape) for n in range(2)]
     sentence = compare_onnx(*files, probe=False).sentence

@@ -75,6 +75,7 @@ def test_cell_called_twice() -> None:
      (Functions(), {"relu": "called never in the candidate, twice in the reference",
                     "fc": "called once in the candidate, twice in the reference"})],
 )  # fmt: skip
+@pytest.mark.every(2)
 def test_cells_called_more_or_less_often_are_judged_in_the_cell_around(cell: nn.Cell, called: dict[str, str]) -> None:
     report = compared(TorchTwice(), cell, torch.randn(3, 4))
     assert report.ok, failure_text(report)

@@ -11,7 +11,7 @@ from tests.parity.porting.ports import PORTS, made
 
 @pytest.mark.parametrize("train", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("name", PORTS)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_right_port_passes(name: str, train: bool) -> None:
     module, cell, args = made(name)
     report = parity.compare(module, cell, args, grads=True, train=train)
@@ -26,7 +26,7 @@ def test_right_port_passes(name: str, train: bool) -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", ["residual", "encoder", "lstm", "mixer"])
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_right_port_passes_in_other_dtypes(name: str, dtype: str) -> None:
     module, cell, args = made(name)
     report = parity.compare(module, cell, args, dtype=dtype, train=True)

@@ -122,7 +122,7 @@ def rotated(x: torch.Tensor, held: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize(("base", "passes"), [(1e4, True), (10010.0, False)])
 @pytest.mark.parametrize("function", [torch_sines, torch_rotation, rotated])
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_tables_of_sines_of_many_positions(function: Any, base: float, passes: bool) -> None:
     torch.manual_seed(0)
     held = torch.polar(torch.ones(500, 6), torch_angles(500)) if function is rotated else None

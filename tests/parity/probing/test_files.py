@@ -25,7 +25,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_a_hidden_fault_is_found_between_two_files(name: str, tmp_path: Path) -> None:
     right, wrong, args = FAULTS[name].pair()
 

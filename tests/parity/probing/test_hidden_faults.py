@@ -31,7 +31,7 @@ X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 def test_a_hidden_fault_is_found(name: str) -> None:
     fault = FAULTS[name]
     right, wrong, args = fault.pair()

@@ -29,7 +29,7 @@ def shown(report: parity.Report) -> set[str]:
 
 
 @pytest.mark.parametrize("name", TABLE)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_a_look_alike_is_told_from_the_reference(name: str) -> None:
     pair = TABLE[name]
     reference, wrong, _ = sides(pair)
@@ -40,7 +40,7 @@ def test_a_look_alike_is_told_from_the_reference(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TABLE)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_another_way_to_compute_the_same_passes(name: str) -> None:
     pair = TABLE[name]
     reference, _, sound = sides(pair)
@@ -175,7 +175,7 @@ NORMALIZED: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tenso
 
 @pytest.mark.parametrize("name", NORMALIZED)
 @pytest.mark.parametrize("exchanged", [False, True])
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_products_may_overflow_where_the_network_is_not_proportional_to_its_inputs(name: str, exchanged: bool) -> None:
     one, other = NORMALIZED[name][::-1] if exchanged else NORMALIZED[name]
     if name == "layer norm":
@@ -225,7 +225,7 @@ NO_FAULTS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor
 
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("name", NO_FAULTS)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_formulas_that_differ_only_where_no_network_goes_pass(name: str, inside: bool) -> None:
     one, other, note = NO_FAULTS[name]
 
@@ -262,6 +262,7 @@ WRONG: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor], s
 
 
 @pytest.mark.parametrize("name", WRONG)
+@pytest.mark.every(2)
 def test_what_differs_where_networks_go_fails(name: str) -> None:
     one, other, probe = WRONG[name]
     assert parity.compare(Of(one), Of(other), (POSITIVE,), probe=False).ok, "the inputs hide it"

@@ -11,6 +11,7 @@ from cellbridge.parity.probing.work import _of_program
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.every(2)
 def test_the_work_of_a_layer_is_that_of_its_steps(kind: type[nn.Module]) -> None:
     few, many = (_of_program(from_torch(kind(8, 8), (torch.zeros(steps, 1, 8),))) for steps in (10, 100))
     assert many > 5 * few

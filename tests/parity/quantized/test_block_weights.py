@@ -114,7 +114,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_a_fault_is_found_in_its_cell(float_file: Path, tmp_path: Path, name: str) -> None:
     (asymmetric if name.startswith("zero") else quantize_blocks)(float_file, tmp_path / "small.onnx")
     model = onnx.load(tmp_path / "small.onnx")

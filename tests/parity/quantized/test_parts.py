@@ -66,7 +66,7 @@ def require_explained(found: dict[str, tuple[float, float]]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_steps_explain_the_errors_of_a_right_file(files: dict[str, str], kind: str) -> None:
     require_explained(errors(files["float"], files[kind], files[kind]))
 

@@ -36,7 +36,7 @@ def test_the_same_network_agrees_isolated_and_end_to_end(tmp_path: Path, dtype: 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_a_fault_is_placed_in_its_cell(tmp_path: Path, name: str, dtype: torch.dtype) -> None:
     fault, path = FAULTS[name]
     record_elsewhere(tmp_path / "bad.rec", fault, dtype)

@@ -47,7 +47,7 @@ def judge(reference: Path, candidate: Path, **options: Any) -> Report:
         ("a gradient", "the gradient of the result of linear is multiplied by 1.01 in the candidate"),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_common_mistakes_are_proved_with_values_alone(
     reference: Path, tmp_path: Path, name: str, cause: str, dtype: torch.dtype
 ) -> None:

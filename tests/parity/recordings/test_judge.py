@@ -45,7 +45,7 @@ def test_the_same_network_recorded_elsewhere_agrees(reference: Path, tmp_path: P
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_a_fault_is_placed_in_its_cell(reference: Path, tmp_path: Path, name: str, dtype: torch.dtype) -> None:
     fault, path = FAULTS[name]
     record_elsewhere(tmp_path / "bad.rec", fault, dtype)

@@ -150,7 +150,7 @@ def test_a_wrong_parameter_is_found_in_a_part_of_a_fused_one(reference: Path, tm
         ('[cells]\n"head" = "nowhere"', "head would be nowhere, which isn't in the recording; it has layer_0"),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_a_wrong_map_is_refused(reference: Path, tmp_path: Path, text: str, message: str) -> None:
     record_port(tmp_path / "port.rec")
     (tmp_path / "names.toml").write_text(text)

@@ -77,7 +77,7 @@ def keep(recording: Path, kept: Callable[[Entry], bool]) -> None:
 
 @pytest.mark.parametrize("name", KEPT)
 @pytest.mark.parametrize("way", [judge, against])
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_parity_is_not_known_without_the_outputs_of_the_network(
     reference: Path, tmp_path: Path, way: Callable[[Path, Path], Report], name: str
 ) -> None:

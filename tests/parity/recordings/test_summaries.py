@@ -78,7 +78,7 @@ WAYS = [judge, against]
         (against, "without elements", torch.float32),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_the_same_network_agrees_by_its_summaries(
     reference: Path, tmp_path: Path, way: Callable[[Path, Path], Report], form: str, dtype: torch.dtype
 ) -> None:
@@ -108,7 +108,7 @@ ELEMENTS = {"off by one": 1.0, "infinite": np.inf, "not a number": np.nan, "far 
         *((against, "without elements", name) for name in ELEMENTS),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_one_wrong_element_is_found_by_the_summary(
     reference: Path, tmp_path: Path, way: Callable[[Path, Path], Report], form: str, name: str
 ) -> None:
@@ -166,7 +166,7 @@ NUMBERS += [("an output", name) for name in ("mean", "least", "greatest", "finit
 
 @pytest.mark.parametrize(("tensor", "number"), NUMBERS)
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_each_number_of_a_summary_is_compared(
     reference: Path, tmp_path: Path, way: Callable[[Path, Path], Report], tensor: str, number: str
 ) -> None:

@@ -95,6 +95,7 @@ def test_a_cell_that_does_not_exist_has_no_bounds(sampled: tuple[TorchSide, Nois
         (2.05, (0.0, 0.01), (np.inf, np.inf)),
     ],
 )
+@pytest.mark.every(2)
 def test_a_bound_is_proved_up_to_half_of_the_digits(
     x: float, proved: tuple[float, float], possible: tuple[float, float]
 ) -> None:

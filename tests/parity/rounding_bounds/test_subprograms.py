@@ -31,7 +31,7 @@ def captured(module_class: type[nn.Module], shift: float) -> tuple[Program, np.n
 
 @pytest.mark.parametrize("shift", [1.0, -1.0])
 @pytest.mark.parametrize("module_class", OPS)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_float32_is_within_the_bounds_and_half_precision_is_not(module_class: type[nn.Module], shift: float) -> None:
     program, x = captured(module_class, shift)
     narrow = program.astype("float32")

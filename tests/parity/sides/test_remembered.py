@@ -35,6 +35,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.every(2)
 def test_a_layer_is_computed_once_and_again_if_anything_differs(kind: type[nn.Module], computed: list[str]) -> None:
     torch.manual_seed(0)
     layer, x = kind(4, 5), torch.randn(6, 2, 4)

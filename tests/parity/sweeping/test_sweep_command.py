@@ -134,7 +134,7 @@ def test_an_interrupted_sweep_keeps_what_was_done(tmp_path: Path) -> None:
         (["--compare", "a.db", "b.db"], "no such file: a.db"),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_wrong_command_lines(tmp_path: Path, arguments: list[str], message: str) -> None:
     (tmp_path / "a.py").write_text(GOOD)
     done = sweep(*arguments, cwd=tmp_path)

@@ -170,7 +170,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_a_fault_is_named(name: str) -> None:
     reference, candidate, (attribute, right_value, wrong_value) = FAULTS[name]
     report = _compare(reference, candidate)

@@ -80,6 +80,7 @@ def test_a_size_that_is_symbolic_needs_no_other_model(x: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.every(2)
 def test_half_precision_rounds_where_the_interpreter_does(x: torch.Tensor, dtype: str) -> None:
     program = from_torch(Net(), (x,), train=True).astype(dtype)
     given = x.numpy().astype(program.inputs[0].dtype)
@@ -198,6 +199,7 @@ def test_draws_follow_the_seed_and_are_new_in_each_run() -> None:
 
 
 @pytest.mark.parametrize("layer", [torch.nn.LSTM, torch.nn.GRU])
+@pytest.mark.every(2)
 def test_no_sequences_are_refused(layer: Any) -> None:
     """ONNX Runtime would end the process."""
     model = layer(3, 4, batch_first=True)

@@ -60,6 +60,7 @@ def assert_exact(program: Any, compiled: Any, x: torch.Tensor) -> None:
     ],
     ids=["conv", "conv-1x1", "conv_transpose", "avg_pool", "avg_pool-divisor", "avg_pool-without-padding", "global"],
 )
+@pytest.mark.every(2)
 def test_windows_of_symbolic_sizes(function: Callable[..., Any]) -> None:
     module = Function(lambda x: torch.tanh(function(x)))
     sizes = {"x": {0: torch.export.Dim("n"), 2: torch.export.Dim("h", min=4), 3: torch.export.Dim("w", min=4)}}

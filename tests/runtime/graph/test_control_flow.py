@@ -477,7 +477,7 @@ def test_function(function: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 def test_gradient(function: Callable[..., Any]) -> None:
     on_tape = ms.jit(ms.grad(total(function)))  # differentiated while it is traced
     of_program = ms.grad(total(ms.jit(function)))
@@ -1001,6 +1001,7 @@ class UsesSquared(nn.Cell):
 
 
 @pytest.mark.parametrize("cell", [Derived, Squared, UsesSquared])
+@pytest.mark.every(2)
 def test_cells(cell: Any) -> None:
     net = cell()
     compiled = ms.jit(net)

@@ -53,7 +53,7 @@ def retraced(program: Program, *args: torch.Tensor, **settings: Any) -> Program:
 
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 def test_it_is_the_same_program(name: str, train: bool) -> None:
     module, args = MODELS[name]()
     program = from_torch(module, args, train=train)

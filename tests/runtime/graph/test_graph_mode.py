@@ -118,6 +118,7 @@ def test_training_as_scripts_write_it() -> None:
 
 
 @pytest.mark.parametrize("scale", [None, 1024.0, "dynamic"])
+@pytest.mark.every(2)
 def test_training_steps(scale: Any) -> None:
     def make() -> nn.Cell:
         network = with_loss()
@@ -268,6 +269,7 @@ def test_gradients_that_are_replaced_or_cut_are_so_in_programs() -> None:
         ),
     ],
 )
+@pytest.mark.every(2)
 def test_hooks_act_in_both_modes(kind: str, hook: Any) -> None:
     net = Net()
     without = ms.grad(net)(Tensor(X)).asnumpy()

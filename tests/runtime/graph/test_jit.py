@@ -454,6 +454,7 @@ def gradients(function: Any, x: Tensor, weights: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("training", [False, True])
+@pytest.mark.every(2)
 def test_gradients_that_are_asked_for_outside(training: bool) -> None:
     net = Net().set_train(training)
     net.fc.bias.requires_grad = False

@@ -93,7 +93,7 @@ def same(actual: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_function_and_gradient(name: str) -> None:
     function = FUNCTIONS[name]
 

@@ -149,7 +149,7 @@ def gradients(program: Program, function: Callable[[nn.GraphCell], Function], *a
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in ("dataclasses", "mask when traced")])
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_gradients_of_models(name: str) -> None:
     module, args = MODELS[name]()
     program = from_torch(module, args, train=True)
@@ -173,7 +173,7 @@ def test_gradients_of_models(name: str) -> None:
     ],
     ids=str,
 )
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_training_steps(settings: dict[str, Any]) -> None:
     program = captured(Net(), X)
     labels = np.array([0, 1, 2, 0], np.int32)
@@ -221,6 +221,7 @@ def test_shared_parameters() -> None:
 
 
 @pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.every(2)
 def test_higher_derivatives(order: int) -> None:
     program = captured(Smooth(), X)
 
@@ -403,6 +404,7 @@ CHANGES: dict[str, Callable[[nn.GraphCell], Any]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.every(2)
 def test_changed_cells_run_op_by_op(change: str) -> None:
     cell = nn.GraphCell(captured(Smooth(), X))
     before = cell(BATCH).asnumpy()

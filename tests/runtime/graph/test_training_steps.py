@@ -133,6 +133,7 @@ def test_a_fixed_scale_of_the_loss() -> None:
 
 @pytest.mark.parametrize("shape", [(), (1,)])
 @pytest.mark.parametrize("x", [X, X * np.float32(np.inf)], ids=["finite", "overflow"])
+@pytest.mark.every(2)
 def test_a_scale_that_follows_overflows(x: Array, shape: tuple[int, ...]) -> None:
     network = with_loss()
     optimizer = nn.Adam(network.trainable_params(), 0.1)

@@ -110,7 +110,7 @@ CHANGES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_compiled_code_follows_what_helpers_use(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     network, gives = Network(), ms.jit(given)
     runs = [

@@ -55,6 +55,7 @@ def test_each_cell_alone_gives_what_was_recorded(program: Program) -> None:
             np.testing.assert_array_equal(result, recorded[value], err_msg=f"{cell.call}: {value}")
 
 
+@pytest.mark.every(2)
 def test_the_tree(program: Program) -> None:
     names = ["(root)", "block", "block.0", "block.1", "block.2"]
     names += ["block@1", "block.0@1", "block.1@1", "block.2@1", "split", "tied"]

@@ -55,6 +55,7 @@ X = torch.randn(2, 3, 6, generator=torch.manual_seed(1))
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.every(2)
 def test_the_forms_that_models_have(form: str) -> None:
     model, error = exported(FORMS[form], 23, X)
     assert [node.op_type for node in model.graph.node] == [FUSED]

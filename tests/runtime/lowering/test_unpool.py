@@ -80,6 +80,7 @@ def test_what_is_needed_beside_is_not_masked_away() -> None:
     ("size", "kernel", "compared"), [((6, 4), 2, True), ((6, 4), (1, 3), False), ((6, 5), (2, 1), True),
      ((6, 5), 1, False), ((5, 4), 2, False), ((6, 9), 3, False)]
 )  # fmt: skip
+@pytest.mark.every(2)
 def test_few_taps_that_fill_the_images_are_compared(size: Any, kernel: Any, compared: bool) -> None:
     x = images()[..., :1].expand(2, 3, 6, 9).clone()[..., : size[0], : size[1]]
     x[1, 1, :2, :2] = float("-inf")

@@ -105,7 +105,7 @@ CASES = [(name, name not in DRAWING) for name in MODELS if name not in NOT_TENSO
 
 
 @pytest.mark.parametrize(("name", "train"), [*CASES, ("shared three ways", False), ("frozen batch norm", False)])
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_models_compute_and_differentiate_as_torch(name: str, train: bool) -> None:
     module, args = MODELS[name]()
     module.train(train)

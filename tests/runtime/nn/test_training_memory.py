@@ -153,6 +153,7 @@ def test_no_objects_are_left(make: Callable[[], Callable[[int], Any]]) -> None:
 
 
 @pytest.mark.parametrize("kept", ["numbers", "hooks"])
+@pytest.mark.every(2)
 def test_a_leak_is_noticed(kept: str) -> None:
     net, held = nn.Dense(3, 1), []
 

@@ -58,6 +58,7 @@ def units_in_last_place(actual: Array, exact: Array) -> Array:
 @pytest.mark.parametrize("name", BINARY)
 @given(operands=pair(-8.0, 8.0))
 @settings(max_examples=40, deadline=None)
+@pytest.mark.every(2)
 def test_binary_kernels_broadcast_as_torch(name: str, operands: tuple[Array, Array]) -> None:
     with np.errstate(all="ignore"):
         actual = ops.get(name)(*operands)
@@ -68,6 +69,7 @@ def test_binary_kernels_broadcast_as_torch(name: str, operands: tuple[Array, Arr
 @pytest.mark.parametrize("name", WHOLE_OPS)
 @given(data=st.data())
 @settings(max_examples=40, deadline=None)
+@pytest.mark.every(2)
 def test_integers_divide_as_torch(name: str, data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from([np.int64, np.int32, np.int8]))
     divisors = st.integers(-9, 9) if name in ("add", "sub", "mul", "maximum", "minimum") else st.integers(1, 9)
@@ -80,6 +82,7 @@ def test_integers_divide_as_torch(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", UNARY)
 @given(x=hnp.arrays(np.float64, hnp.array_shapes(min_dims=0, max_dims=3), elements=elements(-30.0, 30.0)))
 @settings(max_examples=40, deadline=None)
+@pytest.mark.every(2)
 def test_unary_kernels_agree_with_torch(name: str, x: Array) -> None:
     expected = np.asarray(getattr(torch, name)(torch.from_numpy(x)).numpy())
     np.testing.assert_allclose(ops.get(name)(x), expected, rtol=2e-15, atol=1e-300)

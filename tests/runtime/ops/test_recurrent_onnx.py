@@ -177,6 +177,7 @@ def test_compiled_gradients_of_stacked_layers_are_those_of_torch() -> None:
 
 
 @pytest.mark.parametrize(("op", "hidden"), [("lstm", 256), ("gru", 1024)])
+@pytest.mark.every(2)
 def test_a_weight_whose_rows_are_spread_in_memory(op: str, hidden: int) -> None:
     inputs = tuple(None if array is None else array.astype(np.float32) for array in layer_inputs(op, 3, 2, 2, hidden))
     program = one_layer(op, "float32", inputs)

@@ -92,6 +92,7 @@ def test_eigenvalues(kind: str, batch: tuple[int, ...], size: int, seed: int, co
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.every(2)
 def test_in_onnx_runtime(dtype: str) -> None:
     x = np.random.default_rng(3).standard_normal((2, 5, 3)).astype(dtype)
     square = x @ adjoint(x)
