@@ -102,12 +102,13 @@ class _Describer:
             )  # fmt: skip
         if isinstance(d.reference, Program) or isinstance(d.candidate, Program):
             return self._sub_program(d, node, other)
-        summary = f"{d.name} is {theirs} in the candidate, {ours} in the reference"
+        name = _name_in_sources(d, node, other)
+        summary = f"{name} is {theirs} in the candidate, {ours} in the reference"
         if self._is_ambiguous(node):
             summary = f"in {node.op}, {summary}"
-        fix = f"{self.class_name}(..., {d.name}={ours})" if self.class_name else ""
+        fix = f"{self.class_name}(..., {name}={ours})" if self.class_name else ""
         return Cause(
-            "attribute", summary, fix, op=node.op, attribute=d.name,
+            "attribute", summary, fix, op=node.op, attribute=name,
             reference_value=plain(d.reference), candidate_value=plain(d.candidate), source=place_of_node(other),
         )  # fmt: skip
 
@@ -363,3 +364,19 @@ def plain(item: Any) -> Any:
     if isinstance(item, (tuple, list)):
         return tuple(map(plain, item))
     return item if isinstance(item, (bool, int, float, str, type(None))) else str(item)
+
+
+def _name_in_sources(d: Difference, node: Node, other: Node) -> str:
+    """Return what both models call an attribute that differs, if their operators have one with these values.
+
+    `is_causal` of torch's attention is `causal` in a program, say.
+    """
+    ours, theirs = (dict(n.source.settings) if n.source is not None else {} for n in (node, other))
+    values = [(type(d.reference), d.reference), (type(d.candidate), d.candidate)]
+    if d.name in ours or d.name in theirs or isinstance(d.reference, Program):
+        return d.name
+    names = [
+        name for name in ours.keys() & theirs.keys()
+        if [(type(settings[name]), settings[name]) for settings in (ours, theirs)] == values
+    ]  # fmt: skip
+    return names[0] if len(names) == 1 else d.name

@@ -233,3 +233,19 @@ def test_attributes_of_a_node_are_named(case: str, tmp_path: Path) -> None:
     shown = "not given" if ours is None else repr(ours)
     assert f"in {attributes['op']}, {name} is {theirs!r} in the candidate, {shown} in the reference" in cause.summary
     assert cause.error < 1e-11
+
+
+@pytest.mark.causes
+def test_an_attribute_has_the_name_that_the_model_gives_it() -> None:
+    """`causal` in a program is `is_causal` of torch's function, which is what a person has to write."""
+
+    class Attention(nn.Module):
+        def __init__(self, *, hides_later: bool) -> None:
+            super().__init__()
+            self._hides_later = hides_later
+
+        def forward(self, x: Tensor) -> Tensor:
+            return functional.scaled_dot_product_attention(x, x, x, is_causal=self._hides_later)
+
+    cause = the_cause(Attention(hides_later=True), Attention(hides_later=False), SEQUENCES[None])
+    assert cause.summary.endswith("is_causal is False in the candidate, True in the reference")
