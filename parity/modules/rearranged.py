@@ -16,7 +16,7 @@ from ..pairing.cells import Pair
 from ..sides.records import Array, ParameterInfo, Records, Run
 from ..sides.torch_side import TorchSide
 from ..weights.arrangements import Arrangement, Axes, FixedValue
-from ..weights.coverage import Coverage, Place, Ties
+from ..weights.coverage import Coverage, Place, Ties, merge_copies
 from ..weights.overrides import Overrides
 from .prefixes import Prefixes
 
@@ -139,13 +139,12 @@ class Rearrangements:
         first that differs.
         """
         result = {name: array for name, array in arrays.items() if name not in self.arrangements}
-        for name in self.arrangements.keys() & arrays.keys():
-            for arrangement in (self.arrangements[name], *self.others[name]):
-                has = arrangement.to_module(np.ones(arrays[name].shape))
-                for source, part in arrangement.to_module(arrays[name]).items():
-                    own = reference.get(source, part)
-                    before = result.get(source, own)
-                    result[source] = np.where((has[source] != 0) & (before == own), part, before)
+        copies = [
+            (arrangement, arrays[name])
+            for name in self.arrangements.keys() & arrays.keys()
+            for arrangement in (self.arrangements[name], *self.others[name])
+        ]
+        merge_copies(copies, lambda name, part: reference.get(name, part), result)
         return result
 
     def sources(self, name: str) -> set[str]:

@@ -404,22 +404,22 @@ def _other_draws_or_statistics(truth: Records, records: Records) -> str:
 
     A side that was made for one mode alone, without dropout, say, isn't wrong in it.
     """
-    drawing = {draw.path for draw in truth.draws}, {draw.path for draw in records.draws}
-    updated = {str(key) for key in truth.updates}, {str(key) for key in records.updates}
     if records.draws.keys() != truth.draws.keys():
-        return f"random numbers are drawn {_where_alone(*drawing, 'otherwise')}"
+        drawing = {draw.path for draw in truth.draws}, {draw.path for draw in records.draws}
+        return f"random numbers are drawn {_where_alone(*drawing)}"
     if records.updates.keys() != truth.updates.keys():
-        return f"statistics are updated {_where_alone(*updated, 'otherwise')}"
+        return f"statistics are updated {_where_alone(set(truth.updates), set(records.updates))}"
     return ""
 
 
-def _where_alone(of_reference: set[str], of_candidate: set[str], same: str) -> str:
+def _where_alone(of_reference: set[str], of_candidate: set[str]) -> str:
+    """The names that one side alone has, in words; "otherwise" if both have the same."""
     texts = [
         f"in {', '.join(sorted(name or '(root)' for name in alone)[:3])} of the {side} alone"
         for side, alone in (("reference", of_reference - of_candidate), ("candidate", of_candidate - of_reference))
         if alone
     ]
-    return " and ".join(texts) or same
+    return " and ".join(texts) or "otherwise"
 
 
 def _has_finite_gradients(truth: Records) -> bool:

@@ -6,7 +6,7 @@ cut off, a vocabulary padded. Gradients are then compared as sums over what coun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -96,6 +96,24 @@ class Ties:
 
 def _moved(source: Axes, target: Axes) -> Callable[[Array], Array]:
     return lambda gradient: target.to_module(source.to_cell({source.name: gradient}))[target.name]
+
+
+def merge_copies(
+    copies: Iterable[tuple[Arrangement, Array]], own: Callable[[str, Array], Array], result: dict[str, Array]
+) -> None:
+    """Bring a candidate's parameters into the module's layouts: of several copies, the first that differs counts.
+
+    Args:
+        copies: how each is computed from the module's, and its values.
+        own: returns the module's values, which elements have that no copy has, for a name and a part of a copy.
+        result: by name in the module. Changed in place.
+    """
+    for arrangement, array in copies:
+        has = arrangement.to_module(np.ones(array.shape))
+        for name, part in arrangement.to_module(array).items():
+            unchanged = own(name, part)
+            before = result.get(name, unchanged)
+            result[name] = np.where((has[name] != 0) & (before == unchanged), part, before)
 
 
 @dataclass(frozen=True)

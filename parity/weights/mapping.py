@@ -17,7 +17,7 @@ import torch
 from ...runtime.programs.call import as_array
 from ..pairing.cells import Pairing
 from .arrangements import Array
-from .coverage import Coverage, Place, Ties
+from .coverage import Coverage, Place, Ties, merge_copies
 from .overrides import Overrides
 from .pair_matcher import CarriedParameter, PairMatcher, WeightMismatch
 from .unclear import require_unambiguous
@@ -75,14 +75,12 @@ class Weights:
         Elements that no Parameter has are the module's own.
         """
         result: dict[str, Array] = {}
-        for entry in self.unique():
-            array = arrays.get(id(entry.parameter))
-            if entry.arrangement is not None and array is not None:
-                has = entry.arrangement.to_module(np.ones(array.shape))
-                for name, part in entry.arrangement.to_module(array).items():
-                    own = self.arrays[name].astype(part.dtype)
-                    before = result.get(name, own)
-                    result[name] = np.where((has[name] != 0) & (before == own), part, before)
+        copies = [
+            (entry.arrangement, arrays[id(entry.parameter)])
+            for entry in self.unique()
+            if entry.arrangement is not None and id(entry.parameter) in arrays
+        ]
+        merge_copies(copies, lambda name, part: self.arrays[name].astype(part.dtype), result)
         return result
 
     def places(self) -> list[Place]:
