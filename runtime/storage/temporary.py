@@ -103,7 +103,7 @@ def _remove_placed(folder: Path, parent: Path) -> None:
     moved ones replace.
     """
     with contextlib.suppress(OSError):
-        waiting = tuple(f"{file.name}." for file in (folder / "new").iterdir())
+        waiting = tuple(f"{file.name}." for file in (folder / "new").iterdir() if file.is_file())
         useless = _read_small_file(folder / (PLACED if waiting else REPLACED))
         for beside in parent.iterdir() if useless else ():
             if beside.name.startswith(waiting or "") and _identity(os.lstat(beside)) == useless:

@@ -36,12 +36,14 @@ def killed(path: Path, when: str) -> None:
     if when == "before":
         external_data.set_data_file = kill  # type: ignore[assignment]
         files.replace_files = kill
+    elif when == "moved":
+        files.TemporaryDirectory.__exit__ = kill  # type: ignore[assignment]
     else:
         files.sync_folder = kill
     write(path, 2.0)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", ["before", "moved", "after"])
 @pytest.mark.parametrize("existing", [False, True])
 def test_a_kill_leaves_no_data_file_after_the_next_write(tmp_path: Path, when: str, existing: bool) -> None:
     path, other = tmp_path / "net.onnx", tmp_path / "net.onnx.0123456789abcdef.data"
@@ -54,7 +56,7 @@ def test_a_kill_leaves_no_data_file_after_the_next_write(tmp_path: Path, when: s
     assert process.exitcode == -signal.SIGKILL
     write(tmp_path / "other.onnx", 3.0)
     data = [data_file(path)] if path.exists() else []
-    assert bool(data) == (existing or when == "after")
+    assert bool(data) == (existing or when != "before")
     kept = {file.name for file in tmp_path.glob("net.onnx.*")} - {other.name}
     assert kept == {file.name for file in data if file is not None}
     if data:
