@@ -246,7 +246,7 @@ def test_the_cause_is_looked_for_on_the_probe() -> None:
     right, wrong, args = FAULTS["bound behind a norm"].pair()
     report = parity.compare(right, wrong, args, probe=True)
     (cause,) = report.cells[""].causes
-    assert cause.summary == "in clamp, maximum is 5 in the candidate, 6 in the reference"
+    assert cause.summary == "in clamp, max is 5 in the candidate, 6 in the reference"
 
 
 @pytest.mark.causes
