@@ -58,8 +58,12 @@ class Conversions:
         ]
         for side in back_sides:
             side.capabilities = replace(side.capabilities, live=False)  # they have the program's sizes and mode
+        constants = frozenset(each.value.name for each in self.program.constants)
+        interpreter = InterpreterSide(
+            INTERPRETER, self.program, args, kwargs, working_dtype=dtype, seed=options.seed, rounded=constants
+        )
         sides: list[Side] = [
-            InterpreterSide(INTERPRETER, self.program, args, kwargs, working_dtype=dtype, seed=options.seed),
+            interpreter,
             ExportedSide(
                 ONNXRUNTIME,
                 self.program,
@@ -74,7 +78,10 @@ class Conversions:
         reference = torch_side("torch", self.module, args, kwargs, options)
         if args is self.given:
             reference.use_program(self.program)
-        return judge_sides(reference, [s for s in sides if is_selected(s.name, self.sides)], options, self.progress)
+        # code that asks `torch.compiler.is_compiling()` may round a number to float32 only while it is captured, or not then
+        rounded = [] if dtype == "float64" else [reference, interpreter]
+        selected = [side for side in sides if is_selected(side.name, self.sides)]
+        return judge_sides(reference, selected, options, self.progress, rounded)
 
     def judge_at_other_sizes(
         self, report: Report, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any

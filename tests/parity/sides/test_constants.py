@@ -201,3 +201,22 @@ def test_two_modules_may_make_a_number_in_different_ways() -> None:
     other = Using(MAKERS["full"], torch.float32, USES["times"])
     assert parity.compare(modules[0], other, (X,)).ok
     assert not parity.compare(modules[1], other, (X,)).ok
+
+
+@pytest.mark.parametrize(
+    ("captured", "eager"), [("tensor", "new_full"), ("scalar", "full"), ("full", "tensor"), ("asarray", "fill_")]
+)
+@pytest.mark.parametrize("use", USES)
+def test_code_may_make_a_number_in_another_way_while_it_is_captured(captured: str, eager: str, use: str) -> None:
+    """As kornia's blur does; a number that is another one, by a millionth, still fails."""
+
+    def make(x: Tensor, dtype: torch.dtype | None, *, change: float = 0) -> Tensor:
+        is_captured = torch.compiler.is_compiling()
+        number = MAKERS[captured if is_captured else eager](x, dtype).flatten()[0]
+        return torch.zeros_like(x) + (number * (1 + change) if is_captured else number)
+
+    def off(x: Tensor, dtype: torch.dtype | None) -> Tensor:
+        return make(x, dtype, change=1e-6)
+
+    assert parity.check(Using(make, "of x", USES[use]), (X,), probe=True).ok
+    assert not parity.check(Using(off, "of x", USES[use]), (X,)).ok
