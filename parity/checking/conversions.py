@@ -78,8 +78,8 @@ class Conversions:
         reference = torch_side("torch", self.module, args, kwargs, options)
         if args is self.given:
             reference.use_program(self.program)
-        # code that asks `torch.compiler.is_compiling()` may round a number to float32 only while it is captured, or not then
-        rounded = [] if dtype == "float64" else [reference, interpreter]
+        # code that asks `torch.compiler.is_compiling()` may round its numbers on one of the two sides only
+        rounded: list[Side] = [] if dtype == "float64" else [reference, interpreter]
         selected = [side for side in sides if is_selected(side.name, self.sides)]
         return judge_sides(reference, selected, options, self.progress, rounded)
 

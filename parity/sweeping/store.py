@@ -171,6 +171,8 @@ def _result(row: Sequence[Any]) -> Result:
     )  # fmt: skip
     if not is_whole:
         raise ValueError(f"the result of {visible_name(str(model))} is damaged")
+    # each is a line of the terminal, and a newline in it could forge the line of another verdict
+    reason, failing, cause = map(visible_name, (reason, failing, cause))
     return Result(model, outcome, reason, code, seconds, memory, failing, cause, output=output)
 
 

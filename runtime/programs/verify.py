@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 
 from ..errors import CellbridgeError, ProgramError, ShapeError
+from ..ir.dims import SymbolicDim
 from ..ir.program import Program
 from ..ir.sizes import input_symbols, symbols_used
 from ..ir.types import Node, Value
@@ -94,6 +95,9 @@ def _verify_types(node: Node, where: Callable[[], str]) -> None:
         types = op.infer_types([None if v is None else v.type for v in node.inputs], attributes)
     except (CellbridgeError, TypeError) as error:
         raise ProgramError(f"{where()}: {error}") from error
+    for dim in (dim for output in types for dim in output.shape):
+        if not isinstance(dim, SymbolicDim) and (type(dim) is not int or dim < 0):
+            raise ProgramError(f"{where()}: a dimension must be a whole number from 0 on, given {dim!r}")
     given = tuple(value.type for value in node.outputs)
     if types != given:
         raise ProgramError(

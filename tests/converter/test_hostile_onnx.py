@@ -351,6 +351,12 @@ text_case(
     'net (float[2, 2] x) => (float[a, b] y) { y = ReduceSum<axes = "0">(x) }',
     "attribute 'axes' must be numbers, given string",
 )
+text_case(
+    "numbers with fractions as a shape",
+    "net (float[2, 3] x) => (float[a] y) { y = Reshape(x, s) }",
+    "a dimension must be a whole number from 0 on, given 6.0",
+    s=np.array([6.0], np.float32),
+)
 CASES["an attribute given twice"] = (
     lambda: edited(lambda g: g.node[0].attribute.append(g.node[0].attribute[0]), SOFTMAX),
     "an attribute is given twice",

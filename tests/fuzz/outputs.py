@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -82,9 +83,14 @@ def _write_mutant(base: bytes, random: Random, folder: Path, name: str) -> Path:
     return path
 
 
+def has_small_inputs(program: Program) -> bool:
+    """Whether inputs of a program can be generated within a mutant's memory."""
+    return all(math.prod(dim for dim in value.shape if isinstance(dim, int)) <= 2**22 for value in program.inputs)
+
+
 def is_small(program: Program) -> bool:
     """Whether a program may be run on generated inputs, in float64 and in float32."""
-    if any(isinstance(dim, int) and dim > 2**16 for value in program.inputs for dim in value.shape):
+    if not has_small_inputs(program):
         return False
     return peak_memory(program, generate_inputs(program, 0))[0] <= MAX_RUN_BYTES
 

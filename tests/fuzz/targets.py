@@ -24,7 +24,7 @@ from cellbridge.runtime.ops.higher_order.trips import limit_trips
 from cellbridge.runtime.programs.interpreter import execute
 from cellbridge.runtime.programs.verify import verify
 from tests.fuzz.models import backend_models, bases, mutate_model
-from tests.fuzz.outputs import report, torch_module, typed_report
+from tests.fuzz.outputs import has_small_inputs, report, torch_module, typed_report
 from tests.fuzz.records import lock, recording, sweep_database
 from tests.mutation import TEXTS, mutate_bytes, mutate_json
 from tests.runtime.test_hostile_programs import example, pack, written
@@ -53,7 +53,7 @@ def onnx_file(random: Random, folder: Path) -> None:
 
 def _run(program: Program) -> list[Any] | None:
     """Run a program on generated inputs if it is small."""
-    if any(isinstance(dim, int) and dim > 2**16 for value in program.inputs for dim in value.shape):
+    if not has_small_inputs(program):
         return None
     inputs = generate_inputs(program, 0)
     if peak_memory(program, inputs)[0] <= MAX_RUN_BYTES:

@@ -175,6 +175,7 @@ EDITS: dict[str, tuple[Edit, str]] = {
     "an input of more than 64 bits": (_inputs([10**30]), "would take"),
     "a constant of terabytes": (_full(shape=[HUGE]), "op full.* would take 4 TB"),
     "a constant of a negative size": (_full(shape=[-1]), "a size is negative"),
+    "a constant of a size with a fraction": (_full(shape=[2.5]), "needed an integer or a string, given 2.5"),
     "a product of sums": (_inputs(["*".join(["(a+b+c)"] * 30), 3]), "symbolic dimension"),
     "a power": (_inputs(["9**9**9", 3]), "not a dimension"),
     "parentheses without end": (_inputs(["(" * 9000 + "n" + ")" * 9000, 3]), "not a dimension"),

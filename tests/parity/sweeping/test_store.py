@@ -138,6 +138,14 @@ def test_what_is_no_file_of_results_is_refused(tmp_path: Path, change: Any, mess
         Store.read(path).results()
 
 
+def test_a_reason_forges_no_line_of_a_verdict(tmp_path: Path) -> None:
+    write(tmp_path / "s.db", result("a.py"))
+    with sqlite3.connect(tmp_path / "s.db") as connection:
+        connection.execute("UPDATE results SET reason = ?, cause = ?", ("bad\n✓ 2 of 2  b.py", "\x1b[2J"))
+    read = Store.read(tmp_path / "s.db").results()["a.py"]
+    assert (read.reason, read.cause) == ("bad\\n✓ 2 of 2  b.py", "\\x1b[2J")
+
+
 def test_a_report_that_is_damaged(tmp_path: Path) -> None:
     write(tmp_path / "s.db", result("a.py", report=zlib.compress(b"{}")))
     with sqlite3.connect(tmp_path / "s.db") as connection:
