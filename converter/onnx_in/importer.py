@@ -338,10 +338,11 @@ class Importer:
 
 
 def _kind_of(value: Any) -> str:
-    """The kind of a value as onnx's schemas name it; empty for an absent value."""
-    if value is None:
-        return ""
-    return "seq" if isinstance(value, Sequence) else "optional" if isinstance(value, Optional) else "tensor"
+    """The kind of a value, as `require_complete` takes it."""
+    if isinstance(value, KnownTensor | SymbolicTensor):
+        return str(value.dtype)
+    others = {Sequence: "seq", Optional: "optional", type(None): ""}
+    return others.get(type(value), "tensor")
 
 
 def _describe(value: Any) -> str:

@@ -351,11 +351,17 @@ text_case(
     'net (float[2, 2] x) => (float[a, b] y) { y = ReduceSum<axes = "0">(x) }',
     "attribute 'axes' must be numbers, given string",
 )
+for operator in ("Reshape", "Unsqueeze", "Squeeze", "ReduceSum", "Expand", "Tile", "Gather", "ConstantOfShape"):
+    text_case(
+        f"numbers with fractions as an operand of {operator}",
+        f"net (float[2, 3] x) => (float[a] y) {{ y = {operator}({'' if operator == 'ConstantOfShape' else 'x, '}s) }}",
+        "needed integers as operand .*, given float32",
+        s=np.array([6.0], np.float32),
+    )
 text_case(
-    "numbers with fractions as a shape",
-    "net (float[2, 3] x) => (float[a] y) { y = Reshape(x, s) }",
-    "a dimension must be a whole number from 0 on, given 6.0",
-    s=np.array([6.0], np.float32),
+    "axes with fractions that are computed",
+    "net (float[2] x) => (float[a, b] y) { y = Unsqueeze(x, x) }",
+    "needed integers as operand 2, given float32",
 )
 CASES["an attribute given twice"] = (
     lambda: edited(lambda g: g.node[0].attribute.append(g.node[0].attribute[0]), SOFTMAX),

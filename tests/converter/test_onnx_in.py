@@ -240,8 +240,8 @@ def test_loops_carry_and_collect_and_have_gradients() -> None:
 
 
 def test_all_missing_operators_are_listed() -> None:
-    graph = """net (float[3] x) => (float[3] y) {
-        a = ImageDecoder(x)
+    graph = """net (float[3] x, uint8[n] encoded) => (float[3] y) {
+        a = ImageDecoder(encoded)
         b = com.acme.Magic(a)
         c = Relu(x)
         y = NoSuchOperator(c)

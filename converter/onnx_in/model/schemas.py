@@ -60,14 +60,15 @@ def require_complete(
 ) -> None:
     """Raise `ConversionError` unless the node has the inputs and attributes that the operator's schema requires.
 
-    An input may be a sequence or an optional only where the schema says so. Operators without a schema in onnx pass.
+    Where the schema allows only integers (axes, a shape, indices), floating-point numbers are refused. An input may be
+    a sequence or an optional only where the schema says so. Operators without a schema in onnx pass.
     The translations can't check this: some inputs were attributes in earlier versions.
 
     Args:
         domain: empty for the standard domain.
         operator: name of the operator.
         version: opset version of the domain.
-        inputs: the kind of each input, "tensor", "seq" or "optional"; empty if it is absent.
+        inputs: the kind of each input, "seq", "optional", or the name of a tensor's dtype; empty if it is absent.
         attributes: names of the attributes of the node.
         where: start of the error message.
     """
@@ -79,6 +80,8 @@ def require_complete(
         if kind in ("seq", "optional") and kinds and kind not in kinds[min(at, len(kinds) - 1)]:
             given = "a sequence" if kind == "seq" else "an optional"
             raise ConversionError(f"{where}: needed a tensor as operand {at + 1}, given {given}")
+        if "float" in kind and kinds and kinds[min(at, len(kinds) - 1)] == {"integers"}:
+            raise ConversionError(f"{where}: needed integers as operand {at + 1}, given {kind}")
     if missing := [name for name in needed_attributes if name not in attributes]:
         raise ConversionError(f"{where}: needed the attribute {missing[0]!r}")
 
@@ -91,7 +94,7 @@ def _requirements(
 
     Returns:
         The names of the inputs (empty for optional ones), the names of the required attributes, and the allowed kinds
-        of each input: "tensor", "seq" or "optional".
+        of each input: "integers", "tensor", "seq" or "optional".
     """
     try:
         schema = onnx.defs.get_schema(operator, version, domain)
@@ -99,8 +102,13 @@ def _requirements(
         return (), (), ()
     single = onnx.defs.OpSchema.FormalParameterOption.Single
     attributes = sorted(name for name, attribute in schema.attributes.items() if attribute.required)
-    kinds = (frozenset(kind.partition("(")[0] for kind in p.types) for p in schema.inputs)
+    kinds = (frozenset(map(_input_kind, p.types)) for p in schema.inputs)
     return tuple(p.name if p.option == single else "" for p in schema.inputs), tuple(attributes), tuple(kinds)
+
+
+def _input_kind(allowed: str) -> str:
+    """Return the kind of an input by a type that a schema allows, such as "tensor(int64)" or "seq(tensor(float))"."""
+    return "integers" if allowed.startswith(("tensor(int", "tensor(uint")) else allowed.partition("(")[0]
 
 
 @functools.cache
