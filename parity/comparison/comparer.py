@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..diagnosis.array_relations import common_rows, relation
+from ..pairing.same_inputs import groups_of_inputs
 from ..pairing.structures import match_results
 from ..results.cell_report import is_inside
 from ..results.comparison import FAIL, NOT_COMPARED, PASS, Comparison
@@ -78,7 +79,7 @@ class Comparer:
         result += self._compare_updates(check, candidate)
         if self.grads:
             gradients = [
-                *self._compare_gradients(check, INPUT_GRADIENT, candidate),
+                *self._compare_input_gradients(check, candidate),
                 *self._compare_gradients(check, OUTPUT_GRADIENT, candidate),
                 *self._compare_parameter_gradients(check, candidate),
             ]
@@ -133,6 +134,30 @@ class Comparer:
     def _callers(self) -> dict[tuple[str, int], str]:
         calls = self.truth.calls
         return {(call.path, call.index): calls[call.parent].path for call in calls if call.parent is not None}
+
+    def _compare_input_gradients(self, check: str, candidate: Records) -> list[tuple[str, Comparison]]:
+        """Compare gradients of inputs; of those that are one tensor, the sum decides if the parts differ.
+
+        The root's inputs are a user's, who may give others next time: each has its own gradient.
+        """
+        result = list(self._compare_gradients(check, INPUT_GRADIENT, candidate))
+        groups = groups_of_inputs([(records.slots, records.same) for records in (self.truth, candidate)])
+        for path, call, slots in groups:
+            if not path:
+                continue
+            keys = [Key(path, call, INPUT_GRADIENT, slot) for slot in slots]
+            of_parts = [(where, c) for where, c in result if (where, c.call) == (path, call) and c.tensor in slots]
+            if not any(c.kind == "input gradient" and c.status == FAIL for _, c in of_parts):
+                continue
+            sides = [_sum(records, keys) for records in (self.truth, candidate, self.noise.first)]
+            if sides[0] is None or sides[1] is None:
+                continue
+            working = sides[0] if sides[2] is None else sides[2]
+            fields = self.values.of(check, keys[0], sides[1], sides[0], working, self.values.group_size(path, call))
+            if fields["status"] == PASS:
+                whole = path, self._make_comparison(check, "input gradient", " = ".join(slots), call, fields)
+                result = [one for one in result if one not in of_parts] + [whole]
+        return result
 
     def _compare_gradients(self, check: str, boundary: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
         """Compare gradients at boundaries: the Cell computes those of its inputs, its caller those of its outputs."""
@@ -239,6 +264,14 @@ class Comparer:
         self, check: str, kind: str, tensor: str, call: int, fields: dict[str, Any], source: str = ""
     ) -> Comparison:
         return Comparison(self.side, check, self.feeding, kind, tensor, call, source=source, **fields)
+
+
+def _sum(records: Records, keys: Iterable[Key]) -> Array | None:
+    """Return the sum of gradients, of those that have arrived; None if none has, or their shapes differ."""
+    arrays = [records.values[key] for key in keys if key in records.values]
+    if not arrays or any(array.shape != arrays[0].shape for array in arrays):
+        return None
+    return np.asarray(sum(arrays[1:], start=arrays[0]))
 
 
 def fails(comparisons: Iterable[tuple[str, Comparison]]) -> bool:

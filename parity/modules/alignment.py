@@ -13,14 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...runtime.ir.types import is_floating
+from ..pairing.same_inputs import Calls, inputs_to_join
 from ..results.cell_report import is_inside
 from ..results.structure import ADDITIONAL_CELL, CALLED_DIFFERENTLY, NOT_CALLED
-from ..sides.records import INPUT, Array, Key, Records, Run, Side
+from ..sides.records import INPUT, Array, Key, Records, Run
+from ..sides.torch_side import TorchSide
 
 CAUTIOUS_ROUNDS = 8
 """Rounds in which a Cell's calls with other tensors are set apart one by one: the first may explain the others."""
 
-Sides = Callable[[Collection[str]], tuple[Side, Side]]
+Sides = Callable[[Collection[str]], tuple[TorchSide, TorchSide]]
 """Makes the reference and the candidate without the Cells at these paths."""
 
 
@@ -44,25 +46,34 @@ class Alignment:
     Attributes:
         apart: the Cells that are set apart, by path.
         used_elsewhere: parameters that a Cell uses on either side which doesn't hold them.
+        joined: inputs of the reference's and of the candidate's calls that count as one, since they are one tensor.
     """
 
     apart: Mapping[str, Apart]
     used_elsewhere: set[str]
+    joined: tuple[Calls, Calls]
 
 
 def align(sides: Sides) -> Alignment:
     """Compare the calls of both sides until no further Cell has to be set apart."""
     apart: dict[str, Apart] = {}
+    joined: tuple[Calls, Calls] = {}, {}
     rounds = 0
     while True:
         reference, candidate = sides(apart)
+        reference.joined, candidate.joined = joined
         truth = reference.run(Run("float64", grads=False))
         run = Run("float64", grads=False, draws=truth.draws, feed=truth, slots=truth.slots, result=truth.result)
         records = candidate.run(run)
         calls = _Calls(truth, records)
-        new = calls.counted_differently() or calls.made_elsewhere() or calls.given_others(rounds < CAUTIOUS_ROUNDS)
+        new = calls.counted_differently() or calls.made_elsewhere()
+        more = ({}, {}) if new else inputs_to_join(truth.slots, truth.same, records.slots, records.same)
+        if any(more):
+            joined = {**joined[0], **more[0]}, {**joined[1], **more[1]}
+            continue
+        new = new or calls.given_others(rounds < CAUTIOUS_ROUNDS)
         if not new:
-            return Alignment(apart, truth.used_elsewhere | records.used_elsewhere)
+            return Alignment(apart, truth.used_elsewhere | records.used_elsewhere, joined)
         apart |= new
         rounds += 1
 
@@ -158,7 +169,7 @@ def _kind(array: Array) -> str:
 
 
 def _list(slots: list[str]) -> str:
-    return f"{len(slots)} tensors ({', '.join(slots)})" if slots else "no tensor"
+    return f"{len(slots)} tensor{'s' if len(slots) > 1 else ''} ({', '.join(slots)})" if slots else "no tensor"
 
 
 def _times(count: int) -> str:

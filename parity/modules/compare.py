@@ -87,6 +87,7 @@ def _compare(
     apart = alignment.apart
     shared = rearrangements.shared(alignment.used_elsewhere | {n for one in sides(apart) for n in one.shared_names})
     one, other = sides(apart, shared)
+    one.joined, other.joined = alignment.joined
     report = judge_sides(one, [other], options, progress, [one, other])
     if report.ok:
         report.cells[""].comparisons += compare_changed_inputs(one, other)

@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..pairing.cells import Pairing
+from ..pairing.same_inputs import Calls, inputs_to_join
 from ..sides.layouts import Layout, alike, layout_of
 from ..sides.records import INPUT, OUTPUT, Key, Records, Run, Side
+from ..sides.torch_side import TorchSide
 
 MAX_ROUNDS = 24
 DIVIDED = "they divide the work with the Cell around them differently"
 
-Sides = Callable[[Pairing, Mapping[Key, Layout]], tuple[Side, Side]]
+Sides = Callable[[Pairing, Mapping[Key, Layout]], tuple[TorchSide, Side]]
 
 
 @dataclass
@@ -28,10 +30,12 @@ class Alignment:
     Attributes:
         pairing: the pairs to compare, and those that are apart.
         layouts: layouts of the tensors that differ in the Cells, by boundary.
+        joined: inputs of the module's calls that are one tensor, and count as one, since the Cell takes it once.
     """
 
     pairing: Pairing
     layouts: dict[Key, Layout] = field(default_factory=dict)
+    joined: Calls = field(default_factory=dict)
 
 
 def align(sides: Sides, pairing: Pairing) -> Alignment:
@@ -44,6 +48,7 @@ def align(sides: Sides, pairing: Pairing) -> Alignment:
     aligner = _Aligner(pairing)
     for _ in range(MAX_ROUNDS):
         reference, side = sides(aligner.pairing, aligner.layouts)
+        reference.joined = aligner.joined
         ((_, dtype), *_) = side.capabilities.checks
         truth = reference.run(Run("float64", grads=False))
         records = side.run(
@@ -51,7 +56,7 @@ def align(sides: Sides, pairing: Pairing) -> Alignment:
         )
         if not aligner.learn(_Observation(truth, records)):
             break
-    return Alignment(aligner.pairing, aligner.layouts)
+    return Alignment(aligner.pairing, aligner.layouts, aligner.joined)
 
 
 class _Aligner:
@@ -61,6 +66,7 @@ class _Aligner:
         self.original = pairing
         self.apart: dict[str, str] = {}
         self.layouts: dict[Key, Layout] = {}
+        self.joined: Calls = {}
         self.rejected: set[str] = set()  # Cells for which another layout turned out to be wrong
         self.trials: dict[str, _Trials] = {}  # by path of the caller
 
@@ -71,6 +77,9 @@ class _Aligner:
 
     def learn(self, observation: _Observation) -> bool:
         """Draw one conclusion from an observation; return False if there is none."""
+        if joined := observation.joined():
+            self.joined = {**self.joined, **joined}
+            return True
         if apart := observation.called_differently():
             self._mark_apart(apart)
             return True
@@ -149,6 +158,10 @@ class _Observation:
         self.truth = truth
         self.records = records
         self.calls = truth.calls
+
+    def joined(self) -> Calls:
+        """Return the inputs of the module that are one tensor, in calls of Cells that take fewer."""
+        return inputs_to_join(self.truth.slots, self.truth.same, self.records.slots, {})[0]
 
     def called_differently(self) -> dict[str, str]:
         """Return Cells called with other tensors, another number of times, or in another order; with the reasons."""

@@ -72,6 +72,7 @@ def compare_port(
     progress.stage("align", None)
     alignment = align(sides, pairing)
     reference, side = sides(alignment.pairing, alignment.layouts)
+    reference.joined = alignment.joined
     trial = Trial(reference, [side], options, progress, rounded=[reference, side])
     report = trial.report()
     report.pairs = _pairs(alignment.pairing)

@@ -25,6 +25,7 @@ from ..comparison.noise import Noise
 from ..diagnosis.budget import Budget
 from ..inputs.arguments import as_arguments
 from ..options import OptionKeywords, Options, from_keywords
+from ..pairing.same_inputs import inputs_to_join
 from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
 from ..results.conditions import Conditions
@@ -45,6 +46,7 @@ from .agreement import (
 )
 from .causes import widened
 from .detached import detachments, missing_gradients
+from .divided_gradients import with_whole_gradients
 from .names import NameMap, read_names
 from .recorded_network import RecordedNetwork
 from .recorded_side import RecordedSide
@@ -120,6 +122,12 @@ class _Comparison:
         shapes = {name: tuple(info.data.shape) for name, info in reference.parameters().items()}
         shapes |= {name: array.shape for name, array in (first.buffers | first.updates).items()}
         self.side = RecordedSide(recording.name, recording, first, names, shapes, perturbed)
+        (_, dtype), *_ = self.side.capabilities.checks
+        recorded = self.side.recorded(dtype).records
+        reference.joined, _ = inputs_to_join(first.slots, first.same, recorded.slots, {})
+        if reference.joined:
+            first = reference.run(Run("float64", grads=False))
+            self.side = RecordedSide(recording.name, recording, first, names, shapes, perturbed)
         self.run = self._run_of(first)
         progress.advance()
         self.truth: Records = reference.run(self.run)
@@ -159,6 +167,8 @@ class _Comparison:
             require_same_inputs(self.truth, records, "the model file", self.side.name)
             self._require_same_summarized_inputs(recorded)
             self.notes.append(other_numbers_of_calls(self.truth, records, "the model", self.side.name))
+            records, remark = with_whole_gradients(records, self.truth)
+            self.notes.append(remark)
             records = comparable_part(records, self.truth, self.reference.parameters())
             missing = missing_gradients(self.truth, records) if self.run.grads else set()
             zeros = {key: np.zeros(self.truth.values[key].shape) for key in missing}
@@ -219,7 +229,8 @@ class _Comparison:
         # a recording has the whole gradient of a parameter that several Cells share
         (truth_run, run), summarized = use_samples(RecordedRun(replace(truth, shares={})), None, run)
         self.notes.append(in_words(summarized))
-        records = comparable_part(run.records, truth, self.reference.parameters())
+        records, _ = with_whole_gradients(run.records, truth)
+        records = comparable_part(records, truth, self.reference.parameters())
         truth, lacking = common_part(truth_run.records, records, recorded.parameters)
         self.recorded |= {key.path for key in truth.values}
         tolerance = Tolerance(self.working, self.options.rtol, self.options.atol)

@@ -41,6 +41,7 @@ from .agreement import (
 from .attribution import END_TO_END, EQUAL_INPUTS, attribute
 from .causes import DifferingRun
 from .detached import detachments, missing_gradients
+from .divided_gradients import with_whole_gradients
 from .names import NameMap, read_names
 from .recorded_side import RecordedSide
 from .recording import Boundary, RecordedRun, Recording, open_recording
@@ -213,7 +214,9 @@ class _Judgement:
         require_same_inputs(whole, run.records, self.ours.name, self.theirs.name)
         require_same_summarized_inputs(self.summarized, self.ours.name, self.theirs.name)
         self.notes.append(other_numbers_of_calls(whole, run.records, self.ours.name, self.theirs.name))
-        records = comparable_part(run.records, whole, true_run.parameters)
+        records, remark = with_whole_gradients(run.records, whole)
+        self.notes.append(remark)
+        records = comparable_part(records, whole, true_run.parameters)
         truth, lacking = common_part(whole, records, run.parameters)
         if lacking:
             self.notes.append(f"{self.theirs.name} doesn't have {lacking}, which weren't compared")

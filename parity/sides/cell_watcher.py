@@ -189,7 +189,10 @@ class Watcher:
     def _check_tensor_count(self, call: CellCall, what: str, slots: Sequence[str], reference: Sequence[str]) -> None:
         """Note a call that has more or fewer tensors than the reference's."""
         if (call.path, call.index, OUTPUT) in self.run.slots and len(slots) != len(reference):
-            own, theirs = (f"{len(names)} tensors ({', '.join(names)})" for names in (slots, reference))
+            own, theirs = (
+                f"{len(names)} tensor{'' if len(names) == 1 else 's'} ({', '.join(names)})"
+                for names in (slots, reference)
+            )
             self.records.mismatches.append(
                 Mismatch(call.path, call.index, "call", "", f"{what} {own} in the candidate, {theirs} in the reference")
             )

@@ -105,6 +105,7 @@ class Records:
         used_elsewhere: parameters that a Cell uses which doesn't hold them, if known.
         opaque: paths of the Cells with a custom backward: gradients of Cells inside can't be observed.
         untracked: inputs and outputs without a gradient: nothing before them is trained, or they were detached.
+        same: inputs of a call that are the same tensor as one before; the root's are those that were given.
         notes: remarks on this side for the reader of the report.
         resolutions: resolution of the kernels that computed values, if known.
         kept: what the calls before changed and left for the recorded one (`Run.forget`), with its value if that is a
@@ -132,6 +133,7 @@ class Records:
     used_elsewhere: set[str] = field(default_factory=set)
     opaque: set[str] = field(default_factory=set)
     untracked: set[Key] = field(default_factory=set)
+    same: dict[tuple[str, int], dict[int, int]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     resolutions: dict[Key, Resolution] = field(default_factory=dict)
     kept: dict[StateName, int | float | None] = field(default_factory=dict)

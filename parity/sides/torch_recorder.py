@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from ...converter.capture.cell_hooks import count_call
 from ...converter.capture.containers import structure
 from ...runtime.ir.types import CellCall
 from ...runtime.programs.call import as_array
+from ..pairing.same_inputs import Calls
 from ..support.tensors import as_tensor
 from ..support.user_code import user_line
 from .cell_arguments import nest_outputs
@@ -43,6 +44,7 @@ class _RunningCall:
     path: str
     index: int
     module: torch.nn.Module
+    inputs: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)  # as given, and as passed on
 
 
 class Recorder:
@@ -51,6 +53,7 @@ class Recorder:
     Args:
         run: the settings of the run.
         shared: for modules that share parameters with others, the qualified names of these parameters by attribute.
+        joined: inputs that are the same tensor as another, and count as one with it: the other side takes it once.
 
     Attributes:
         records: the records of the run.
@@ -60,9 +63,12 @@ class Recorder:
         partners: for each output of the root, the index of its partner in the reference.
     """
 
-    def __init__(self, run: Run, shared: Mapping[torch.nn.Module, Mapping[str, str]]) -> None:
+    def __init__(
+        self, run: Run, shared: Mapping[torch.nn.Module, Mapping[str, str]], joined: Calls | None = None
+    ) -> None:
         self.run = run
         self.shared = shared
+        self.joined = joined or {}
         self.originals: list[tuple[torch.nn.Module, dict[str, Any]]] = []
         self.noted: list[Exception] = []
         self.leaves: list[torch.Tensor] = []
@@ -84,7 +90,8 @@ class Recorder:
     def enter(self, number: int, call: CellCall, module: torch.nn.Module, slots: Sequence[str]) -> None:
         """Record the call, and replace shared parameters of the Cell to observe its share of their gradients."""
         self.records.calls.append(call)
-        self.slots.append(slots)
+        joined = self.joined.get((call.path, call.index), {})
+        self.slots.append([slot for position, slot in enumerate(slots) if position not in joined])
         self.running.append(_RunningCall(call.path, call.index, module))
         names = self.shared.get(module)
         if names:
@@ -97,10 +104,20 @@ class Recorder:
 
     def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """Record, and return the replacement of, a tensor that enters a Cell."""
-        call = self.records.calls[number]
-        reference = self.run.slots.get((call.path, call.index, INPUT), [])
+        call, inputs = self.records.calls[number], self.running[-1].inputs
+        place = call.path, call.index
+        first = next((i for i, (other, _) in enumerate(inputs) if other is tensor), None)
+        if place in self.joined:
+            joined = self.joined[place].get(position)
+            if joined is not None and (first is not None or not number):  # the root has a copy of each argument
+                inputs.append((tensor, inputs[joined][1]))
+                return inputs[joined][1]
+        elif first is not None:
+            self.records.same.setdefault(place, {})[position] = first
+        reference = self.run.slots.get((*place, INPUT), [])
         name = reference_slot(slot, self.slots[number], reference)
-        return self._cross(number, INPUT, INPUT_GRADIENT, name, tensor)
+        inputs.append((tensor, self._cross(number, INPUT, INPUT_GRADIENT, name, tensor)))
+        return inputs[-1][1]
 
     def returns(self, number: int, result: Any, slots: Sequence[str]) -> None:
         """Pair a Cell's outputs with those in the reference."""

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from ...converter.capture.cell_hooks import watch
+from ...converter.capture.cell_hooks import input_slots, watch
 from ...converter.capture.checkpoints import keep_activations
 from ...converter.capture.export_errors import eager_error
 from ...converter.capture.modes import in_mode
@@ -25,6 +25,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import is_floating
 from ...runtime.programs.call import as_array
 from ..options import Options
+from ..pairing.same_inputs import Calls, same_tensors
 from ..support.tensors import as_tensor, dense
 from ..weights.coverage import Ties
 from .gradient_code import cells_with_gradient_code
@@ -107,6 +108,7 @@ class TorchSide:
         self.seed = seed
         self.shared = _shared_parameters(module, cell_paths, shared)
         self.ties = ties or Ties()
+        self.joined: Calls = {}  # inputs that count as one, since the other side takes their tensor once
         self._programs: dict[bool | None, Program] = {}  # on the given inputs, by mode
         self._takes_numbers = True  # whether any Cell had a floating-point input in the last run
 
@@ -201,7 +203,7 @@ class TorchSide:
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
         dtype: torch.dtype = getattr(torch, run.dtype)
-        recorder = Recorder(run, self.shared)
+        recorder = Recorder(run, self.shared, self.joined)
         manual_seed(self.seed)
         with contextlib.ExitStack() as stack:
             # each of them refers through torch's graph to the recorder, in a cycle that Python's garbage collector
@@ -215,6 +217,7 @@ class TorchSide:
             own = (self.args, self.kwargs)
             given = run.arguments or (self._other_numbers(own) if run.second == "varied" else own)
             args, kwargs, leaves = self._inputs(given, dtype, grads=run.grads)
+            recorder.records.same |= self._same_arguments(given)
             before = [own] if run.second is not None else run.before
             before_inputs = [self._inputs(arguments, dtype, grads=False)[:2] for arguments in before]
             if dtype == torch.float64:
@@ -290,7 +293,7 @@ class TorchSide:
 
     def _call_before(self, run: Run, args: Any, kwargs: Any) -> Records:
         """Call the module once on its own values, to set its state, with the draws of the call that is recorded."""
-        recorder = Recorder(replace(run, feed=None), self.shared)
+        recorder = Recorder(replace(run, feed=None), self.shared, self.joined)
         draws = Draws(run.draws, recorder.cell)
         with RecordableCalls(), watch(self.module, recorder, self._watched(run)), draws:
             self._call(args, kwargs, recorder)
@@ -349,6 +352,12 @@ class TorchSide:
 
         args, kwargs = pytree.tree_map_only(torch.Tensor, fresh, arguments)
         return args, kwargs, leaves
+
+    def _same_arguments(self, arguments: Arguments) -> dict[tuple[str, int], dict[int, int]]:
+        """Return the arguments that are one tensor, of which a run has several copies."""
+        leaves = pytree.tree_leaves(arguments)
+        same = same_tensors([leaves[place] for place, _ in input_slots(self.module, *arguments)])
+        return {("", 0): same} if same and ("", 0) not in self.joined else {}
 
     def _other_numbers(self, arguments: Arguments) -> Arguments:
         """Return arguments with other numbers; those of float64 are rounded to float32 first, as on other sides."""
