@@ -93,8 +93,8 @@ class _Watcher:
             self.visitor.enter(number, call, module, [slot for _, slot in places])
             for position, (place, slot) in enumerate(places):
                 original = leaves[place]
-                leaves[place] = self.visitor.input(number, position, slot, original)
-                inputs.append((original, leaves[place], leaves[place]._version))
+                visited = leaves[place] = self.visitor.input(number, position, slot, original)
+                inputs.append((original, visited, _version(visited)))
             self.stack.append((number, inputs))
             return pytree.tree_unflatten(leaves, spec)
 
@@ -103,7 +103,7 @@ class _Watcher:
                 return None
             number, inputs = self.stack.pop()
             for original, visited, version in inputs:
-                if visited._version != version:
+                if _version(visited) != version:
                     original.copy_(visited)
             open_containers(result)
             leaves, spec = pytree.tree_flatten_with_path(result, is_leaf=None if is_root else is_stateful)
@@ -120,6 +120,12 @@ class _Watcher:
             return pytree.tree_unflatten(values, spec)
 
         return before, after
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """Return how often a tensor was changed in place, without asking the modes that are on."""
+    with torch._C.DisableTorchFunction():
+        return tensor._version
 
 
 _watching: ContextVar[bool] = ContextVar("watching", default=True)

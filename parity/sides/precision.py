@@ -104,6 +104,10 @@ class DoublePrecision(TorchFunctionMode):
             result = self._call(func, args, kwargs)
         return self.dtypes.noted(func, args, kwargs, result)
 
+    def widen(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a tensor of float32 or half precision in float64, and any other as it is."""
+        return _widen(tensor)
+
     def _exactly(self, numbers: torch.Tensor) -> torch.Tensor:
         """Return numbers in float64, as they are or perturbed."""
         rounded = numbers.detach()

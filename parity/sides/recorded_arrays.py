@@ -28,7 +28,8 @@ class RecordedArrays:
         if array is not None:
             number = id(tensor)
             reference = weakref.ref(tensor, lambda _: self._of_tensors.pop(number, None))
-            self._of_tensors[number] = reference, tensor._version, array
+            with torch._C.DisableTorchFunction():
+                self._of_tensors[number] = reference, tensor._version, array
         return tensor
 
     def keep_gradient(self, gradient: torch.Tensor, array: Array | None) -> torch.Tensor:

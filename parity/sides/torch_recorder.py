@@ -17,7 +17,7 @@ from ..pairing.same_inputs import Calls
 from ..support.tensors import as_tensor
 from ..support.user_code import user_line
 from .cell_arguments import nest_outputs
-from .precision import add_jitter, is_inexact
+from .precision import DoublePrecision, add_jitter, is_inexact
 from .recorded_arrays import RecordedArrays
 from .records import (
     INPUT,
@@ -50,10 +50,14 @@ class _RunningCall:
 class Recorder:
     """The visitor of one run, passed to `watch`.
 
+    The modes of the run don't see what it computes, since each of its calls would pass through all of them. What they
+    would do, it asks of double precision itself.
+
     Args:
         run: the settings of the run.
         shared: for modules that share parameters with others, the qualified names of these parameters by attribute.
         joined: inputs that are the same tensor as another, and count as one with it: the other side takes it once.
+        double: the mode of a run in float64; else None.
 
     Attributes:
         records: the records of the run.
@@ -64,11 +68,16 @@ class Recorder:
     """
 
     def __init__(
-        self, run: Run, shared: Mapping[torch.nn.Module, Mapping[str, str]], joined: Calls | None = None
+        self,
+        run: Run,
+        shared: Mapping[torch.nn.Module, Mapping[str, str]],
+        joined: Calls | None = None,
+        double: DoublePrecision | None = None,
     ) -> None:
         self.run = run
         self.shared = shared
         self.joined = joined or {}
+        self.double = double
         self.originals: list[tuple[torch.nn.Module, dict[str, Any]]] = []
         self.noted: list[Exception] = []
         self.leaves: list[torch.Tensor] = []
@@ -100,7 +109,9 @@ class Recorder:
                 parameter = module._parameters[attribute]
                 assert parameter is not None
                 key = Key(call.path, call.index, "parameter_gradient", name)
-                module._parameters[attribute], _ = _BoundaryFunction.apply(parameter, self, key, parameter.detach())  # type: ignore[no-untyped-call]
+                with torch._C.DisableTorchFunction():
+                    observed, _ = _BoundaryFunction.apply(parameter, self, key, parameter.detach())  # type: ignore[no-untyped-call]
+                    module._parameters[attribute] = self._as_declared(observed, parameter)  # type: ignore[assignment]
 
     def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """Record, and return the replacement of, a tensor that enters a Cell."""
@@ -180,17 +191,25 @@ class Recorder:
     def _cross(self, number: int, kind: str, gradient_kind: str, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         call = self.records.calls[number]
         key = Key(call.path, call.index, kind, slot)
-        array, passed = self._record(key, tensor)
-        if not tensor.requires_grad:
-            self.records.untracked.add(key)
-            if not self._feeds_gradient(key, passed):
-                return self.recorded.keep(passed.clone(), array)
-            tensor = passed.detach().requires_grad_()
-            self.leaves.append(tensor)
-        result, tap = _BoundaryFunction.apply(tensor, self, key._replace(kind=gradient_kind), passed)  # type: ignore[no-untyped-call]
-        if self.run.feed is not None and tap.requires_grad:
-            self.taps.append(tap)
-        return self.recorded.keep(result, array)
+        with torch._C.DisableTorchFunction():
+            array, passed = self._record(key, tensor)
+            tracked = tensor
+            if not tensor.requires_grad:
+                self.records.untracked.add(key)
+                if not self._feeds_gradient(key, passed):
+                    return self.recorded.keep(self._as_declared(passed.clone(), tensor), array)
+                tracked = passed.detach().requires_grad_()
+                self.leaves.append(tracked)
+            result, tap = _BoundaryFunction.apply(tracked, self, key._replace(kind=gradient_kind), passed)  # type: ignore[no-untyped-call]
+            if tap is not None and tap.requires_grad:
+                self.taps.append(tap)
+            return self.recorded.keep(self._as_declared(result, tensor), array)
+
+    def _as_declared(self, result: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+        """Return what replaces a tensor, with the dtype noted that the tensor has in a run in the working dtype."""
+        if self.double is not None and is_inexact(result):
+            self.double.dtypes.note(result, self.double.dtypes.of(tensor))
+        return result
 
     def _feeds_gradient(self, key: Key, tensor: torch.Tensor) -> bool:
         """Whether the reference has a gradient here: where a tensor was detached, only the Cell before is wrong."""
@@ -199,27 +218,23 @@ class Recorder:
         return fed and self.run.grads and is_inexact(tensor)
 
     def _record(self, key: Key, tensor: torch.Tensor) -> tuple[Array | None, torch.Tensor]:
-        """Record the tensor at a boundary; return the value to pass on, after its array, if that was recorded.
-
-        The modes of the run see the tensor once, and double precision widens a float32 one. They are disabled while
-        the recorder computes, because each of its calls would pass through all of them.
-        """
-        whole = tensor.detach().resolve_conj()
-        with torch._C.DisableTorchFunction():
-            own = self._with_array(whole, key, self.replay.value)
-            array = None
-            if self.run.inner or not key.path:
-                array = self.recorded.of(tensor) if own is whole else None
-                array = as_array(own).copy() if array is None else array
-                if self.run.passes is not None and self.run.passes(key, array):
-                    self.records.add_slot(key)
-                else:
-                    self.records.add(key, array)
-            to_pass = self.value_to_pass(key, own)
-            passed = self._with_array(to_pass, key, self.replay.gradient)
-            if passed is not to_pass:
-                return None, passed
-            return array if passed is own else self.recorded.of(passed), passed
+        """Record the tensor at a boundary; return the value to pass on, after its array, if that was recorded."""
+        bare = tensor.detach().resolve_conj()
+        whole = bare if self.double is None else self.double.widen(bare)
+        own = self._with_array(whole, key, self.replay.value)
+        array = None
+        if self.run.inner or not key.path:
+            array = self.recorded.of(tensor) if own is bare else None
+            array = as_array(own).copy() if array is None else array
+            if self.run.passes is not None and self.run.passes(key, array):
+                self.records.add_slot(key)
+            else:
+                self.records.add(key, array)
+        to_pass = self.value_to_pass(key, own)
+        passed = self._with_array(to_pass, key, self.replay.gradient)
+        if passed is not to_pass:
+            return None, passed
+        return array if passed is own else self.recorded.of(passed), passed
 
     def _with_array(self, tensor: torch.Tensor, key: Key, change: Callable[[Key, Array], Array]) -> torch.Tensor:
         """Return a tensor with what a function returns for its array, where choices are replayed."""
@@ -260,7 +275,7 @@ class Recorder:
         array, passed = self._record(key, gradient)
         if self.run.feed is not None:
             passed = passed.clone()  # a backward pass written by hand may change it in place
-        return self.recorded.keep_gradient(passed, array)
+        return self.recorded.keep_gradient(self._as_declared(passed, gradient), array)
 
 
 def _text(error: Exception) -> str:
@@ -270,19 +285,23 @@ def _text(error: Exception) -> str:
 class _BoundaryFunction(torch.autograd.Function):
     """Passes on the value, or the one fed, forward; and the gradient, or the one fed, backward.
 
-    It also returns a zero. If that is a root of the backward pass, with the gradient zero, the value has a gradient
-    even if nothing uses it.
+    Where values are fed, it also returns a zero. If that is a root of the backward pass, with the gradient zero, the
+    value has a gradient even if nothing uses it.
     """
 
     @staticmethod
     def forward(
         ctx: Any, x: torch.Tensor, recorder: Recorder, key: Key, passed: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        ctx.set_materialize_grads(False)
         ctx.recorder, ctx.key, ctx.shape = recorder, key, x.shape
-        return passed.clone(), passed.new_zeros(())
+        ctx.passed = passed.shape, passed.dtype
+        return passed.clone(), None if recorder.run.feed is None else passed.new_zeros(())
 
     @staticmethod
-    def backward(ctx: Any, g: torch.Tensor, _: torch.Tensor) -> Any:
-        passed = ctx.recorder.gradient(ctx.key, g)
-        # the gradient of a value with another shape than the reference's means nothing, and the Cell has failed already
-        return passed if passed.shape == ctx.shape else torch.zeros(ctx.shape, dtype=g.dtype), None, None, None
+    def backward(ctx: Any, g: torch.Tensor | None, _: torch.Tensor | None) -> Any:
+        with torch._C.DisableTorchFunction():
+            shape, dtype = ctx.passed
+            passed = ctx.recorder.gradient(ctx.key, torch.zeros(shape, dtype=dtype) if g is None else g)
+            # the gradient of a value with another shape than the reference's means nothing, and the Cell has failed
+            return passed if passed.shape == ctx.shape else torch.zeros(ctx.shape, dtype=passed.dtype), None, None, None

@@ -203,13 +203,8 @@ class TorchSide:
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
         dtype: torch.dtype = getattr(torch, run.dtype)
-        recorder = Recorder(run, self.shared, self.joined)
         manual_seed(self.seed)
         with contextlib.ExitStack() as stack:
-            # each of them refers through torch's graph to the recorder, in a cycle that Python's garbage collector
-            # can't see
-            stack.callback(recorder.taps.clear)
-            stack.callback(recorder.leaves.clear)
             train = not self.train if run.other_mode else self.train
             kept = stack.enter_context(
                 in_dtype(self.module, dtype, through=self.working_dtype if self.rounds else dtype, train=train)
@@ -217,11 +212,18 @@ class TorchSide:
             own = (self.args, self.kwargs)
             given = run.arguments or (self._other_numbers(own) if run.second == "varied" else own)
             args, kwargs, leaves = self._inputs(given, dtype, grads=run.grads)
-            recorder.records.same |= self._same_arguments(given)
             before = [own] if run.second is not None else run.before
             before_inputs = [self._inputs(arguments, dtype, grads=False)[:2] for arguments in before]
+            double = None
             if dtype == torch.float64:
-                stack.enter_context(DoublePrecision(self.working_dtype, kept, perturbed=bool(run.perturbed)))
+                double = DoublePrecision(self.working_dtype, kept, perturbed=bool(run.perturbed))
+                stack.enter_context(double)
+            recorder = Recorder(run, self.shared, self.joined, double)
+            recorder.records.same |= self._same_arguments(given)
+            # each of them refers through torch's graph to the recorder, in a cycle that Python's garbage collector
+            # can't see
+            stack.callback(recorder.taps.clear)
+            stack.callback(recorder.leaves.clear)
             if run.perturbed:
                 perturb_attributes(self.module, self.rounded)
             for name, parameter in named_parameters(self.module):
@@ -232,7 +234,7 @@ class TorchSide:
             watched = [] if run.forget is None else named_modules(self.module)
             state = KeptState((path, inner) for path, _, inner in watched)
             for args_before, kwargs_before in before_inputs:
-                earlier = self._call_before(run, args_before, kwargs_before)
+                earlier = self._call_before(run, args_before, kwargs_before, double)
                 recorder.records.earlier = earlier if run.second is not None else None
             recorder.records.kept = state.changed()
             state.restore(run.forget or ())
@@ -291,9 +293,9 @@ class TorchSide:
                 raise eager_error(error, self.module, args, kwargs) from error
             return before, {place: as_array(tensor).copy() for place, tensor in tensors.items()}
 
-    def _call_before(self, run: Run, args: Any, kwargs: Any) -> Records:
+    def _call_before(self, run: Run, args: Any, kwargs: Any, double: DoublePrecision | None) -> Records:
         """Call the module once on its own values, to set its state, with the draws of the call that is recorded."""
-        recorder = Recorder(replace(run, feed=None), self.shared, self.joined)
+        recorder = Recorder(replace(run, feed=None), self.shared, self.joined, double)
         draws = Draws(run.draws, recorder.cell)
         with RecordableCalls(), watch(self.module, recorder, self._watched(run)), draws:
             self._call(args, kwargs, recorder)
