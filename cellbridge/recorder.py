@@ -179,7 +179,10 @@ class Recorder:
         self._add_all(call, "input_gradient", _named_inputs(inputs))
 
     def parameter(self, name: str, value: Tensors = None, *, gradient: Tensors = None) -> None:
-        """Record a parameter by its qualified name, such as `layers.0.norm.weight`, its gradient, or both."""
+        """Record a parameter by its qualified name, such as `layers.0.norm.weight`, its gradient, or both.
+
+        A parameter that is shared is recorded by each of its names, and its gradient by the first of them.
+        """
         self._add_named("parameter", name, value)
         self._add_named("parameter_gradient", name, gradient)
 
@@ -213,8 +216,7 @@ class Recorder:
         part, with its placement.
         """
         inner = module.module if type(module).__name__ == "DistributedDataParallel" else module
-        parameters = dict(inner.named_parameters())
-        for name, parameter in parameters.items():
+        for name, parameter in inner.named_parameters(remove_duplicate=False):  # a shared one by all of its names
             self.parameter(name, parameter)
         for name, buffer in inner.named_buffers():
             self.buffer(name, buffer)
@@ -225,7 +227,7 @@ class Recorder:
             for handle in handles:
                 handle.remove()
         self._add_absent_gradients()
-        for name, parameter in parameters.items():
+        for name, parameter in inner.named_parameters():
             self.parameter(name, gradient=parameter.grad)
         for name, buffer in inner.named_buffers():
             self.buffer(name, update=buffer)

@@ -44,6 +44,29 @@ def parameter_names(params: Any) -> list[tuple[str, Any]]:
     return found
 
 
+def other_names(side: JaxSide) -> dict[str, str]:
+    """Return the first name of each shared parameter by its other ones; only modules of NNX share any."""
+    if not is_nnx(side.network):
+        return {}
+    from flax import nnx
+
+    groups = sorted(nnx.find_duplicates(side.network), key=lambda paths: -len(paths[0]))  # variables before modules
+    shared = [[".".join(map(str, path)) for path in paths] for paths in groups]
+    aliases: dict[str, str] = {}
+    for first, _ in parameter_names(_of_nnx(side.network)[0]):
+        names = {first: None}
+        for paths in shared:
+            names |= {
+                f"{b}{n.removeprefix(a)}": None
+                for n in names
+                for a in paths
+                if f"{n}.".startswith(f"{a}.")
+                for b in paths
+            }
+        aliases |= {name: first for name in names if name != first}
+    return aliases
+
+
 def _of_nnx(network: Any) -> tuple[Any, Call]:
     from flax import nnx
 

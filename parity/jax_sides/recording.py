@@ -13,7 +13,7 @@ import numpy as np
 from ...recorder import Recorder
 from ..sides.jax_side import JaxSide
 from ..sides.records import OUTPUT, Key, gradient_key
-from .cells import as_function, parameter_names
+from .cells import as_function, other_names, parameter_names
 from .double_precision import evaluate_in_double
 from .observer import Observer
 
@@ -78,6 +78,7 @@ class _Step:
 
     def __init__(self, side: JaxSide, args: Any, kwargs: Any, dtype: str, seed: int, grads: bool) -> None:
         params, self._call = as_function(side)
+        self.aliases = other_names(side)
         self.params, args, kwargs = (jax.tree.map(lambda x: _cast(x, dtype), tree) for tree in (params, args, kwargs))
         # whole numbers stay what they are while the network is traced, since code may decide by them
         self.variables, self._with_variables = _split(self.params, _is_variable)
@@ -112,7 +113,8 @@ class _Step:
         for name, key in self.last.keys.items():
             recorder.add_tensor(key.path, key.call, key.kind, key.slot, values[name])
         for name, value in parameter_names(self.params):
-            recorder.parameter(name, value)
+            for each in (name, *(other for other, first in self.aliases.items() if first == name)):
+                recorder.parameter(each, value)
         for name, gradient in of_taps.items():
             key = gradient_key(self.last.keys[name])
             recorder.add_tensor(key.path, key.call, key.kind, key.slot, gradient)

@@ -51,6 +51,7 @@ from .names import NameMap, read_names
 from .recorded_network import RecordedNetwork
 from .recorded_side import RecordedSide
 from .recording import RecordedRun, Recording, open_recording
+from .sharing import other_names, shared_differently
 from .summaries import in_words, require_same_summarized_inputs, use_samples, with_summary
 from .summary_judge import SummaryJudge
 from .versions import changed_versions
@@ -119,15 +120,22 @@ class _Comparison:
         first = reference.run(Run("float64", grads=False))
         require_elements(first)
         require_finite(first, "float64")
-        shapes = {name: tuple(info.data.shape) for name, info in reference.parameters().items()}
-        shapes |= {name: array.shape for name, array in (first.buffers | first.updates).items()}
-        self.side = RecordedSide(recording.name, recording, first, names, shapes, perturbed)
+        tensors = {name: info.data for name, info in reference.parameters().items()} | first.buffers | first.updates
+        aliases = other_names(reference.module)
+
+        def side(first: Records) -> RecordedSide:
+            return RecordedSide(
+                recording.name, recording, first, names, parameters=tensors, aliases=aliases, perturbed=perturbed
+            )
+
+        self.side = side(first)
         (_, dtype), *_ = self.side.capabilities.checks
         recorded = self.side.recorded(dtype).records
         reference.joined, _ = inputs_to_join(first.slots, first.same, recorded.slots, {})
         if reference.joined:
             first = reference.run(Run("float64", grads=False))
-            self.side = RecordedSide(recording.name, recording, first, names, shapes, perturbed)
+            self.side = side(first)
+        reference.ties = self.side.sharing.ties
         self.run = self._run_of(first)
         progress.advance()
         self.truth: Records = reference.run(self.run)
@@ -194,6 +202,7 @@ class _Comparison:
         set_presence(self.cells, self.options, self.recorded)
         sides = "the model", self.side.name
         report.not_known = outputs_not_compared(self.truth, self.cells, *sides, self.options)
+        report.structure += shared_differently(self.side.sharing, self.cells)
         if failing is not None and report.failing:
             self._add_causes(report, *failing)
         return report

@@ -45,6 +45,7 @@ from .divided_gradients import with_whole_gradients
 from .names import NameMap, read_names
 from .recorded_side import RecordedSide
 from .recording import Boundary, RecordedRun, Recording, open_recording
+from .sharing import shared_differently
 from .summaries import (
     Summarized,
     in_words,
@@ -132,8 +133,14 @@ class _Judgement:
         self.true_dtype = "float64" if self.has_truth else self.working
         first = ours.recorded(self.true_dtype)
         whole = first.records
-        shapes = {name: array.shape for name, array in (first.parameters | whole.buffers | whole.updates).items()}
-        self.ours, self.theirs = ours, RecordedSide(candidate.name, candidate, whole, names, shapes)
+        tensors = first.parameters | whole.buffers | whole.updates
+        self.theirs = RecordedSide(
+            candidate.name, candidate, whole, names, parameters=tensors, aliases=reference.aliases
+        )
+        if self.theirs.sharing.ties.into:
+            ours = RecordedSide(reference.name, reference, sharing=self.theirs.sharing)
+            whole = ours.recorded(self.true_dtype).records
+        self.ours = ours
         self.steps = [step for step in reference.steps if step in candidate.steps] or [0]
         self.checks = [check for check in self.theirs.capabilities.checks if self.has_truth or check[0] == "rounding"]
         if not self.checks:
@@ -186,6 +193,7 @@ class _Judgement:
             notes=list(dict.fromkeys(filter(None, self.notes))),
             not_known=outputs_not_compared(whole, self.cells, self.ours.name, self.theirs.name, self.options),
         )
+        report.structure += shared_differently(self.theirs.sharing, self.cells)
         if self.differing is not None and report.failing:
             self.differing.add_causes(report, (self.ours, self.theirs), self.options, progress)
         return report

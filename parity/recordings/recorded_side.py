@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from types import MappingProxyType
 
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
 from ..report.globs import list_names
-from ..sides.records import INPUT_GRADIENT, Capabilities, ParameterInfo, Records, Run
+from ..sides.records import INPUT_GRADIENT, Array, Capabilities, ParameterInfo, Records, Run
 from .habits import changed_forms, names_by_habit
 from .names import NameMap
 from .recording import RecordedRun, Recording
 from .shards import part_of
+from .sharing import NOTHING_SHARED, Sharing
 
 
 class RecordedSide:
@@ -24,7 +26,9 @@ class RecordedSide:
         like: the reference's records, whose names of inputs and outputs are used; None for the reference itself.
         names: what the reference's Cells are called in the recording. Names that it doesn't have are looked for by
             the habits of frameworks.
-        parameters: the shapes of the reference's parameters and buffers.
+        parameters: the reference's parameters and buffers.
+        aliases: first names of its shared parameters, by their other ones.
+        sharing: for the reference: how parameters are compared that the candidate has one for.
         perturbed: records the network again, in float64 and with the numbers in its code perturbed; None if it can't be
             run here.
     """
@@ -35,20 +39,24 @@ class RecordedSide:
         recording: Recording,
         like: Records | None = None,
         names: NameMap | None = None,
-        parameters: Mapping[str, tuple[int, ...]] | None = None,
+        sharing: Sharing = NOTHING_SHARED,
+        parameters: Mapping[str, Array] = MappingProxyType({}),
+        aliases: Mapping[str, str] = MappingProxyType({}),
         perturbed: Callable[[], Recording] | None = None,
     ) -> None:
         self.name = name
         self.recording = recording
         self.like = like
-        self.parameter_names = list(parameters or ())
-        self.names, self.habits = names, NameMap()
+        self.parameter_names = [*parameters, *aliases]
+        self.names, self.habits, self.sharing = names, NameMap(), sharing
         self.unknown_axes: list[str] = []
         if like is not None:
             given = names if names is not None else NameMap()
-            self.habits, unknown = names_by_habit(like, parameters or {}, recording, given)
+            shapes = {name: parameters[aliases.get(name, name)].shape for name in self.parameter_names}
+            self.habits, unknown = names_by_habit(like, shapes, recording, given)
             self.unknown_axes = list(dict.fromkeys(path for path, _ in unknown))
             self.names = given.after(self.habits)
+            self.sharing = Sharing.between(parameters, aliases, self.names, given, recording.parameter_names)
         working = recording.working_dtype
         checks = [("meaning", "float64")] if "float64" in recording.runs else []
         checks += [("rounding", working)] if working != "float64" else []
@@ -74,6 +82,10 @@ class RecordedSide:
 
     def _read(self, recording: Recording, dtype: str, step: int = 0) -> RecordedRun:
         run = recording.run(dtype, step, like=self.like, names=self.names, parameters=self.parameter_names)
+        if self.like is None:
+            self.sharing.merge_reference(run)
+        else:
+            self.sharing.merge(run)
         unknown = {path for path in self.unknown_axes if path}  # the network itself differs, whatever the order
         if unknown:
             values = {key: value for key, value in run.records.values.items() if key.path not in unknown}

@@ -27,6 +27,7 @@ from .shards import MappedArrays, Shards, require_regular_files
 
 LARGEST_ABSENT = 2**24
 """Elements of a gradient that never arrived, of which nothing is on the disk, that need no other tensors as large."""
+PARAMETER_ROLES = ("parameter", "parameter_gradient")
 Boundary = Key | tuple[str, str]
 """A boundary of a Cell; or ("parameter_gradient", name) and the like for what has a name of its own."""
 
@@ -96,6 +97,22 @@ class Recording:
             return self.index.dtype
         return next((run for run in self.runs if run != "float64"), self.index.dtype)
 
+    @property
+    def parameter_names(self) -> dict[str, str]:
+        """The first name of each parameter, by all of its names."""
+        names = [one.slot for one in self.index.tensors if one.role in PARAMETER_ROLES]
+        return {name: self.aliases.get(name, name) for name in names}
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """The first name of each shared parameter by its other ones: the same tensor of a file, and one gradient."""
+        entries = [one for one in self.index.tensors if one.role in PARAMETER_ROLES]
+        with_gradient = {one.slot for one in entries if one.role != "parameter"}
+        values = [one for one in entries if one.role == "parameter" and one.file]
+        first = {(one.file, one.key): one.slot for one in reversed(values)}
+        mains = {one.slot: first[one.file, one.key] for one in values if one.slot not in with_gradient}
+        return {name: main for name, main in mains.items() if name != main}
+
     def run(
         self,
         dtype: str,
@@ -111,7 +128,7 @@ class Recording:
             step: number of the training step.
             like: the reference's records, whose names Cells, inputs and outputs get; None to keep their own.
             names: what the reference's Cells and parameters are called in this recording; None for the same names.
-            parameters: names of the reference's parameters.
+            parameters: names of the reference's parameters; a shared one has several.
 
         Raises:
             UsageError: a file is missing or damaged.
@@ -120,7 +137,9 @@ class Recording:
         entries = [one for one in self.index.tensors if (one.run, one.step) == (dtype, step)]
         calls = [(number, one) for number, one in enumerate(self.index.calls) if (one.run, one.step) == (dtype, step)]
         if names is not None and like is not None:
-            entries, calls = renamed(entries, like, names, parameters), []
+            entries, calls = renamed(entries, like, names, parameters, self.aliases), []
+        else:
+            entries = [one for one in entries if one.role != "parameter" or one.slot not in self.aliases]
         records = Records(MappedArrays([self.shards]), MappedArrays([self.shards]), calls=_calls(calls, entries))
         result = RecordedRun(records, MappedArrays([self.shards]))
         slots = _Slots(entries, like)

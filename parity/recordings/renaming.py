@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
 from ..sides.records import Records
 from .index import CELL_ROLES, NAMED_ROLES, TensorEntry
-from .names import NameMap
+from .names import Line, NameMap
 
 
-def renamed(entries: Sequence[TensorEntry], like: Records, names: NameMap, own: Iterable[str]) -> list[TensorEntry]:
+def renamed(
+    entries: Sequence[TensorEntry], like: Records, names: NameMap, own: Iterable[str], aliases: Mapping[str, str]
+) -> list[TensorEntry]:
     """Return the tensors of a recording under the reference's names; one may be part of several Cells.
 
     Args:
@@ -20,6 +22,7 @@ def renamed(entries: Sequence[TensorEntry], like: Records, names: NameMap, own: 
         like: the reference's records.
         names: what its Cells and parameters are called in the recording.
         own: names of its parameters.
+        aliases: first names of shared parameters in the recording, by their other ones.
 
     Raises:
         UsageError: a line of the names matches nothing.
@@ -33,7 +36,9 @@ def renamed(entries: Sequence[TensorEntry], like: Records, names: NameMap, own: 
             of_cells.setdefault(entry.cell, []).append(entry)
         else:
             named[entry.role, entry.slot] = entry
-    _require_recorded(names, [call.path for call in like.calls], of_cells)
+    _require_recorded(names.cells, [call.path for call in like.calls], of_cells)
+    if slots := {slot: None for _, slot in named} | dict.fromkeys(aliases):
+        _require_recorded(names.parameters, parameters, slots)
     found: list[TensorEntry] = []
     for path in dict.fromkeys(call.path for call in like.calls):
         match = names.cell(path)
@@ -46,16 +51,16 @@ def renamed(entries: Sequence[TensorEntry], like: Records, names: NameMap, own: 
     for name in parameters:
         match = names.parameter(name)
         for role in NAMED_ROLES:
-            stored = named.get((role, match.name))
+            stored = named.get((role, aliases.get(match.name, match.name)))
             if stored is not None and (stored.summary is None or not match.outputs.index):
                 found.append(replace(stored, slot=name, view=match.outputs))
     return found
 
 
-def _require_recorded(names: NameMap, paths: Sequence[str], recorded: Collection[str]) -> None:
-    """Raise `UsageError` for a line all of whose Cells aren't in the recording."""
-    for line in names.cells:
-        matches = [(path, match.name) for path in paths if (match := line.match(path)) is not None]
+def _require_recorded(lines: Iterable[Line], own: Sequence[str], recorded: Collection[str]) -> None:
+    """Raise `UsageError` for a line all of whose Cells, or parameters, aren't in the recording."""
+    for line in lines:
+        matches = [(path, match.name) for path in own if (match := line.match(path)) is not None]
         if matches and not any(name in recorded for _, name in matches):
             path, name = matches[0]
             some = ", ".join(map(visible_name, list(recorded)[:6]))

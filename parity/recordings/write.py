@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, Unpack
 
 import torch
@@ -30,6 +31,7 @@ from ..support.progress import NoProgress, Progress
 from ..training.batches import example_batches, first_batches
 from ..training.torch_steps import Batch
 from ..training.training_config import TrainingConfig
+from .sharing import other_names
 from .training_run import TrainingRun
 
 
@@ -87,6 +89,7 @@ def record(
     batches = example_batches(given, steps, chosen.seed)
     dtypes = list(dict.fromkeys([*(["float64"] if float64 else []), chosen.dtype]))
     one_call = TorchSide.of_options("torch", module, args, keywords, chosen)
+    aliases = other_names(module)
     stages.stage("record", len(dtypes) * steps)
     settings = {"model": chosen.model or type(module).__name__, "framework": "torch", "dtype": chosen.dtype}
     mode = "train" if chosen.train else "eval"
@@ -97,7 +100,7 @@ def record(
             with recorder.run(dtype):
                 for step in range(steps):
                     side = one_call if trained is None else trained.side(step)
-                    record_parameters(recorder, (trained or side).parameters(), chosen)
+                    record_parameters(recorder, (trained or side).parameters(), chosen, aliases)
                     records = record_run(recorder, side, dtype, chosen, first[step] if dtype != dtypes[0] else None)
                     require_finite(records, dtype)
                     first.append(replace(records, parameter_gradients={}))
@@ -106,7 +109,7 @@ def record(
                         recorder.step()
                     stages.advance()
                 if trained is not None:
-                    record_parameters(recorder, trained.parameters(), chosen)
+                    record_parameters(recorder, trained.parameters(), chosen, aliases)
     lacking = ""
     if float64:
         stages.stage("program", None)
@@ -214,11 +217,18 @@ def record_calls(recorder: Writer, calls: Iterable[CellCall]) -> None:
         numbers.append(recorder.add_call(call.path, call.index, call.class_name, parent))
 
 
-def record_parameters(recorder: Writer, parameters: Mapping[str, ParameterInfo], options: Options) -> None:
-    """Record the values of parameters."""
+def record_parameters(
+    recorder: Writer,
+    parameters: Mapping[str, ParameterInfo],
+    options: Options,
+    aliases: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Record the values of parameters, of shared ones by all of their names; see `other_names`."""
     for name, info in parameters.items():
         if _selects(options, name):
-            recorder.parameter(name, info.data)
+            info.data.flags.writeable = False  # so that the recorder sees that it is the same array
+            for each in (name, *(alias for alias, first in aliases.items() if first == name)):
+                recorder.parameter(each, info.data)
 
 
 def _selects(options: Options, name: str) -> bool:
