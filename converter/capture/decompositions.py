@@ -12,6 +12,7 @@ from torch.export import exported_program
 
 from . import creation_rules
 from .libraries import replace_attribute
+from .places import note_whole_operators
 from .tables.table import TABLE
 
 # operators that torch can decompose, but doesn't by default
@@ -47,7 +48,9 @@ def decompose(exported: torch.export.ExportedProgram, rules: Mapping[Any, Any]) 
     by_itself = {operator for operator in composite if _is_own_kernel(rules.get(operator), operator)}
     rest = {operator: rule for operator, rule in rules.items() if operator not in by_itself}
     with replace_attribute(exported_program, "_collect_all_valid_cia_ops", lambda: composite - by_itself):
+        whole = list(exported.graph.nodes)
         decomposed: torch.export.ExportedProgram = exported.run_decompositions(rest)
+    note_whole_operators(whole, decomposed.graph.nodes)
     return decomposed
 
 

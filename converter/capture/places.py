@@ -6,7 +6,7 @@ import contextlib
 import functools
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>[^
 _INSTALLED = ("/site-packages/", "/dist-packages/", f"{Path(torch.__file__).parents[1].as_posix()}/")
 _NO_MODELS = ("torch/", "_pytest/", "sympy/")
 _HERE = __file__.rsplit("converter", 1)[0]
+WHOLE = "cellbridge_whole_operator"
+"""Key in the `meta` of a node: the source of the operator that it was decomposed from."""
 _INTERNAL = (f"{_HERE}converter", f"{_HERE}parity", f"{_HERE}runtime")
 
 
@@ -85,6 +87,8 @@ def source_of(node: fx.Node) -> Source:
     In the module's `forward` and what that calls, lines of the user's own files go before those of libraries. Lines of
     torch are the last choice.
     """
+    if WHOLE in node.meta:
+        return node.meta[WHOLE]  # type: ignore[no-any-return]
     frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
     frames = [f for f in frames if not f["file"].startswith("<eval_with_key>")]  # written by torch while it traced
     settings = _settings_of(node)
@@ -95,6 +99,27 @@ def source_of(node: fx.Node) -> Source:
     own = [f for f in of_model[start:] if not _is_installed(f["file"])]
     innermost = (own or of_model[start:])[-1]
     return Source(innermost["file"], int(innermost["line"]), innermost["text"].strip(), str(node.target), settings)
+
+
+def note_whole_operators(before: Iterable[fx.Node], after: Iterable[fx.Node]) -> None:
+    """Give nodes that a decomposition made of an operator the operator's own source, with its settings.
+
+    Args:
+        before: the nodes of a graph.
+        after: those of the decomposed graph; each names the node that it comes from.
+    """
+    whole = {(node.name, str(node.target)): node for node in before}
+    parts: dict[fx.Node, list[fx.Node]] = {}
+    for node in after:
+        origin = next(iter(node.meta.get("from_node") or ()), None)
+        operator = None if origin is None else whole.get((origin.name, str(origin.target)))
+        if operator is not None and str(node.target) != str(operator.target):
+            parts.setdefault(operator, []).append(node)
+    for operator, nodes in parts.items():
+        if len(nodes) > 1:
+            source = source_of(operator)
+            for node in nodes:
+                node.meta[WHOLE] = source
 
 
 def _settings_of(node: fx.Node) -> tuple[tuple[str, Any], ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -56,6 +57,16 @@ def in_places(cause: Cause, places: int) -> Cause:
     return (
         replace(cause, summary=f"{cause.summary} (and in {others} more place{'s' * (others > 1)})") if others else cause
     )
+
+
+def from_candidate(cause: Cause) -> Cause:
+    """Return the cause of a change that was made in the candidate, to compute what the reference does."""
+    sides = r"\bis (.+?) in the candidate, (.+?) in the reference"
+    summary = re.sub(sides, r"is \2 in the candidate, \1 in the reference", cause.summary)
+    ours, theirs = cause.candidate_value, cause.reference_value
+    is_setting = cause.fix.startswith(f"use {cause.attribute}=")
+    fix = f"use {cause.attribute}={spelling(ours)}" if is_setting else ""
+    return replace(cause, summary=summary, fix=fix, reference_value=ours, candidate_value=theirs)
 
 
 class _Describer:

@@ -15,7 +15,7 @@ from .catalogue.table import BESIDE_PARAMETERS, ENTRIES, NAMED, SETTINGS
 from .cell_graphs import cell_graph
 from .cell_program import CellProgram, Network
 from .changes import changes, line_of_reference
-from .descriptions import MAX_OPS, describe, in_places
+from .descriptions import MAX_OPS, describe, from_candidate, in_places
 from .differences import Comparison, Difference
 from .evidence import Agreement, Evidence
 from .fixed_values import with_tables
@@ -59,10 +59,12 @@ class Diagnosis:
             named: list[Cause] = []
             if not found or any(cause.kind == "structure" for cause in found):
                 with suppress(BudgetSpentError):
-                    named = self._from_catalogue(cell, evidence, NAMED)
+                    named = self._from_catalogue(cell, evidence, NAMED) or self._of_candidate(evidence, number)
                 if not named and self._is_rewritten(found, path):
                     with evidence.budget.part(FEWER_CAUSES) as part, suppress(BudgetSpentError):
                         named = self._from_catalogue(cell, replace(evidence, budget=part), SETTINGS)
+            if named and len({cause.source for cause in found}) == 1:
+                named = [replace(cause, source=cause.source or found[0].source) for cause in named]
             found = named or found
             if not found:
                 with suppress(BudgetSpentError):  # which the budget notes
@@ -159,10 +161,21 @@ class Diagnosis:
         comparison = Comparison.of(cell, candidate)
         if comparison is None:
             return []
-        for change in operator_changes(comparison):
+        several = list(operator_changes(comparison))
+        for change in several:
             if (agreement := self._agreement(comparison, cell, evidence, change.differences)) is not None:
                 self.explained[cell.path] = comparison, change.differences
                 return [replace(change.cause, error=agreement.relative, gradients=agreement.gradients)]
+        if len(several) > 1:
+            all_of_them = [d for change in several for d in change.differences]
+            if (agreement := self._agreement(comparison, cell, evidence, all_of_them)) is not None:
+                self.explained[cell.path] = comparison, all_of_them
+                return [
+                    replace(
+                        change.cause, error=agreement.relative, gradients=agreement.gradients, together=len(several)
+                    )
+                    for change in several
+                ]
         needed = self._smallest(comparison, cell, evidence)
         if needed is None:
             return []
@@ -219,6 +232,27 @@ class Diagnosis:
                         if line and line not in cause.summary and len(cell.program.nodes) > 1:
                             cause = replace(cause, summary=f"{cause.summary} (reference: {line})")
                     return [replace(cause, error=agreement.relative, gradients=agreement.gradients)]
+        return []
+
+    def _of_candidate(self, evidence: Evidence, number: int) -> list[Cause]:
+        """Return the change with a name that makes the candidate's Cell compute what the reference does.
+
+        The operator may be the candidate's alone, where the reference is written out.
+
+        Raises:
+            BudgetSpentError: nothing may be computed any more.
+        """
+        theirs = self.candidate_call(number)
+        if theirs is None:
+            return []
+        of_reference = evidence.of_reference
+        for entry in NAMED:
+            for hypothesis in entry(theirs, evidence):
+                with suppress(*INVALID):
+                    agreement = of_reference.judge(theirs, hypothesis.make())
+                    if agreement.holds:
+                        cause = in_places(from_candidate(hypothesis.cause), hypothesis.places)
+                        return [replace(cause, error=agreement.relative, gradients=agreement.gradients)]
         return []
 
     def _smallest(

@@ -26,6 +26,8 @@ INTERPOLATE = "interpolate"
 GRID_SAMPLE = "grid_sample"
 SAMPLERS = ("grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "cudnn_grid_sampler")
 """The function of torch that samples images, and its operators."""
+FUNCTIONS = {"im2col": "unfold", "col2im": "fold", "affine_grid_generator": "affine_grid"}
+"""Functions of `torch.nn.functional`, by the operators of ATen that they call."""
 _UPSAMPLING = re.compile(r"_?upsample_(nearest_exact|nearest|linear|bilinear|trilinear|bicubic)\d?d?(_aa)?")
 
 
@@ -86,7 +88,7 @@ def _operator(nodes: list[Node]) -> Operator:
         return Operator(GRID_SAMPLE, settings, source, tuple(nodes))
     if name.startswith("adaptive_avg_pool") and f"{INTERPOLATE}(" in source.text:
         return Operator(INTERPOLATE, {"mode": "area", "antialias": False, "align_corners": False}, source, tuple(nodes))
-    return Operator(name, settings, source, tuple(nodes))
+    return Operator(FUNCTIONS.get(name, name), settings, source, tuple(nodes))
 
 
 def operator_changes(comparison: Comparison) -> Iterator[OperatorChange]:

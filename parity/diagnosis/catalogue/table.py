@@ -7,12 +7,14 @@ from . import (
     by_values,
     formulas,
     gradients,
+    hard_functions,
     masks,
     norms,
     recurrence,
     regrouping,
     resizing,
     sampling,
+    scans,
     state,
     structure,
     tables,
@@ -27,6 +29,8 @@ NAMED: tuple[Entry, ...] = (
     recurrence.reset_gates,
     formulas.orders,
     formulas.others,
+    hard_functions.slopes,
+    scans.scans,
 )
 """Changes of many nodes that have a name."""
 SETTINGS: tuple[Entry, ...] = (
