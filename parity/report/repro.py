@@ -27,10 +27,12 @@ class Reproductions:
     Attributes:
         folders: the names of the folders inside the given one, by the path of the Cell that each reproduces.
         missing: why there is no reproduction, by the path of the Cell.
+        notes: that the search for a smaller one was cut, by the path of the Cell.
     """
 
     folders: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
 
 
 def write(report: NetworkResult, path: str | PathLike[str]) -> Reproductions:
@@ -50,9 +52,10 @@ def write(report: NetworkResult, path: str | PathLike[str]) -> Reproductions:
             reasons: dict[str, str] = {}
             for cell in group[:TRIES]:
                 name = folder_name(len(found.folders) + 1, cell.path)
-                reason = _write(report, cell, folder / name)
+                reason, note = _write(report, cell, folder / name)
                 if not reason:
                     found.folders[cell.path] = name
+                    found.notes |= {cell.path: note} if note else {}
                     break
                 reasons[cell.path] = reason
             else:
@@ -60,18 +63,17 @@ def write(report: NetworkResult, path: str | PathLike[str]) -> Reproductions:
     return found
 
 
-def _write(report: NetworkResult, cell: CellReport, folder: Path) -> str:
-    """Write the reproduction of a Cell to a new folder; return why there is none, or an empty text."""
+def _write(report: NetworkResult, cell: CellReport, folder: Path) -> tuple[str, str]:
+    """Write the reproduction of a Cell to a new folder; return why there is none, or an empty text, and a note."""
     reason = _why_nothing_is_kept(report, cell)
     for one in [one for one in report.reproducible if one.path == cell.path]:
         folder.mkdir()
         try:
-            one.write(folder, cell)
-            return ""
+            return "", one.write(folder, cell)
         except CellbridgeError as error:
             folder.rmdir()
             reason = f"{error}".partition("\n")[0]
-    return reason
+    return reason, ""
 
 
 def _why_nothing_is_kept(report: NetworkResult, cell: CellReport) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,14 +19,13 @@ from .nodes import fewer_nodes
 from .readme import README, readme
 from .running import run_script
 from .script import INPUTS, MODEL, SCRIPT, WEIGHTS, Script, of_onnx, of_programs
+from .search import Search
 from .sizes import smaller
 
 LEAST_GAP = 1e-9
 """Two programs differ if their results in float64 do by more than this, relative to the largest."""
 KEPT = 1e-3
 """A smaller case must keep this part of the gap, so that it doesn't drift to mere rounding."""
-SECONDS = 20.0
-"""The longest search for a smaller case."""
 
 
 @dataclass(frozen=True)
@@ -51,25 +49,29 @@ class FailingCell:
     in_onnxruntime: bool
     changed: CellProgram | None = None
 
-    def write(self, folder: Path, cell: CellReport) -> None:
+    def write(self, folder: Path, cell: CellReport) -> str:
         """Write a script that shows the failure, and all it needs, to an empty folder, and run it.
+
+        Returns:
+            That the search for a smaller case was cut; empty if it came to its end.
 
         Raises:
             ConversionError: there is no script that shows the failure; the message says why.
         """
-        case, measure, threshold = self._failing_case()
-        runs_file = measure is in_onnxruntime or (self.in_onnxruntime and _gap(case, in_onnxruntime).relative > 0)
-        if not runs_file:
-            return self._write_with_torch(folder, case, threshold, cell)
-        try:
-            return self._write_with_onnxruntime(folder, case, cell)
-        except CellbridgeError:
-            if measure is in_onnxruntime:
-                raise
-            return self._write_with_torch(folder, case, threshold, cell)
+        case, search = self._failing_case()
+        runs_file = search.measure is in_onnxruntime
+        if runs_file or (self.in_onnxruntime and _gap(case, in_onnxruntime).relative > 0):
+            try:
+                self._write_with_onnxruntime(folder, case, search, cell)
+                return search.note
+            except CellbridgeError:
+                if runs_file:
+                    raise
+        self._write_with_torch(folder, case, search, cell)
+        return search.note
 
-    def _failing_case(self) -> tuple[Case, Measure, float]:
-        """Return the smallest case found, by which measure it fails, and the relative gap from which on it does.
+    def _failing_case(self) -> tuple[Case, Search]:
+        """Return the smallest case that was found, and the search.
 
         Raises:
             ConversionError: the candidate has no program, or no output and no gradient differs.
@@ -81,27 +83,27 @@ class FailingCell:
             for case in cases(self.reference, candidate):
                 gap = _gap(case, measure).relative
                 if gap > LEAST_GAP:
-                    deadline = time.monotonic() + SECONDS
-                    threshold = max(LEAST_GAP, KEPT * min(gap, 1.0))
-                    fails = _finite(measure) if np.isfinite(gap) else measure
-                    case = fewer_nodes(case, fails, threshold, deadline)
-                    return smaller(case, fails, threshold, deadline).without_unused(), measure, threshold
+                    search = Search(measure, max(LEAST_GAP, KEPT * min(gap, 1.0)), finite=bool(np.isfinite(gap)))
+                    case = smaller(fewer_nodes(case, search), search).without_unused()
+                    return case, search
         raise ConversionError("the programs of both sides compute the same when they are run alone")
 
-    def _write_with_onnxruntime(self, folder: Path, case: Case, cell: CellReport) -> None:
+    def _write_with_onnxruntime(self, folder: Path, case: Case, search: Search, cell: CellReport) -> None:
         """Write the reproduction whose candidate is run by ONNX Runtime."""
         case = in_float32(case)
         model = to_onnx(onnx_program(case))
         script = of_onnx(case, rounding_bar(case), [value.name for value in model.graph.input])
         (folder / MODEL).write_bytes(model.SerializeToString())
-        self._finish(folder, case, script, cell, ("torch", "onnxruntime"))
+        self._finish(folder, case, script, search, cell, ("torch", "onnxruntime"))
 
-    def _write_with_torch(self, folder: Path, case: Case, threshold: float, cell: CellReport) -> None:
+    def _write_with_torch(self, folder: Path, case: Case, search: Search, cell: CellReport) -> None:
         """Write the reproduction whose candidate is run by torch."""
-        bar = threshold * in_float64(case).scale
-        self._finish(folder, case, of_programs(case, bar), cell, ("torch",))
+        bar = search.threshold * in_float64(case).scale
+        self._finish(folder, case, of_programs(case, bar), search, cell, ("torch",))
 
-    def _finish(self, folder: Path, case: Case, script: Script, cell: CellReport, packages: tuple[str, ...]) -> None:
+    def _finish(
+        self, folder: Path, case: Case, script: Script, search: Search, cell: CellReport, packages: tuple[str, ...]
+    ) -> None:
         """Write the files, run the script, and write what it printed; remove all of them if it shows nothing.
 
         Raises:
@@ -116,18 +118,8 @@ class FailingCell:
             for file in folder.iterdir():
                 file.unlink()
             raise
-        text = readme(case, script, cell, self.side, printed, packages, is_changed=self.candidate is None)
+        text = readme(case, script, cell, self.side, printed, packages, search.note, is_changed=self.candidate is None)
         (folder / README).write_text(text, encoding="utf-8")
-
-
-def _finite(measure: Measure) -> Measure:
-    """Return the measure for a case whose results have one shape: a smaller one of other shapes is another failure."""
-
-    def measured(case: Case) -> Gap:
-        found = measure(case)
-        return found if np.isfinite(found.relative) else Gap(0.0, 1.0)
-
-    return measured
 
 
 def _gap(case: Case, measure: Measure) -> Gap:

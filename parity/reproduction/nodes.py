@@ -6,8 +6,8 @@ programs become inputs, the last ones first, so that often a single node remains
 
 from __future__ import annotations
 
-import time
 from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +16,12 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value, is_floating
 from ...runtime.programs.interpreter import execute
 from ..diagnosis.alignment import align
+from ..diagnosis.budget import BudgetSpentError
 from ..diagnosis.rebuilding import INVALID
 from ..sides.records import Array
 from .case import INPUT, Case, Tensor, part, values_of
-from .gaps import Measure, difference
+from .gaps import difference
+from .search import Search
 
 SAME = 1e-10
 """Values are the same in both programs up to this difference, relative to the largest element."""
@@ -79,40 +81,32 @@ class _Pairs:
         return result.shape == expected.shape and _agree(expected, result)
 
 
-def fewer_nodes(case: Case, fails: Measure, threshold: float, deadline: float) -> Case:
-    """Return the case with fewer nodes.
-
-    Args:
-        case: a case.
-        fails: measures whether a case fails.
-        threshold: the least relative gap with which it does.
-        deadline: the time, as `time.monotonic()` counts, at which the search ends.
-    """
+def fewer_nodes(case: Case, search: Search) -> Case:
+    """Return the case with fewer nodes, as far as the search comes."""
     pairs = _Pairs.of(case)
 
     def holds(candidate: Case) -> bool:
         try:
-            return fails(candidate).relative >= threshold
+            return search.fails(candidate)
         except INVALID:
             return False
 
     output = (case.reference.outputs[0], case.candidate.outputs[0])
-    for pair in pairs.floating:
-        if time.monotonic() > deadline:
-            break
-        if pairs.are_one_place(case, pair) and holds(_cut(case, pair, [])):
-            output = pair
-            break
+    with suppress(BudgetSpentError):
+        for pair in pairs.floating:
+            search.spend(case)
+            if pairs.are_one_place(case, pair) and holds(_cut(case, pair, [])):
+                output = pair
+                break
     cuts: list[tuple[ValuePair, Array]] = []
     best = _cut(case, output, cuts)
-    for pair, array in reversed(pairs.same):
-        if time.monotonic() > deadline:
-            break
-        if pair[0] is output[0] or pair[1] is output[1] or not _computes(best.reference, pair[0]):
-            continue
-        tried = _cut(case, output, [*cuts, (pair, array)])
-        if _has_one_source(case, tried, pair) and holds(tried):
-            cuts, best = [*cuts, (pair, array)], tried
+    with suppress(BudgetSpentError):
+        for pair, array in reversed(pairs.same):
+            if pair[0] is output[0] or pair[1] is output[1] or not _computes(best.reference, pair[0]):
+                continue
+            tried = _cut(case, output, [*cuts, (pair, array)])
+            if _has_one_source(case, tried, pair) and holds(tried):
+                cuts, best = [*cuts, (pair, array)], tried
     return best
 
 

@@ -34,6 +34,7 @@ def readme(
     side: str,
     printed: str,
     packages: tuple[str, ...],
+    note: str,
     *,
     is_changed: bool,
 ) -> str:
@@ -46,6 +47,7 @@ def readme(
         side: the side that fails.
         printed: what the script printed.
         packages: the packages that the script needs.
+        note: that the search for a smaller case was cut; empty if it came to its end.
         is_changed: whether the candidate is the reference's Cell with the cause, because it can't be read itself.
     """
     what = "gradients" if case.gradients else "outputs"
@@ -58,6 +60,7 @@ def readme(
         f"A Cell of the class {quote(cell.class_name)}, of which {quote(side)} computes other {what} than the "
         f"reference. What remains of it here: {ours} of the reference, {theirs} of the candidate, {elements}.",
         *([STAND_IN] if is_changed else []),
+        *([f"It may not be the smallest: {note}."] if note else []),
         "",
         f"    python {SCRIPT}",
         "",

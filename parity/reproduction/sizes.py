@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +12,10 @@ import numpy as np
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Type, Value
 from ...runtime.programs.interpreter import execute
+from ..diagnosis.budget import BudgetSpentError
 from ..diagnosis.rebuilding import INVALID, append, rebuild
 from .case import Case, with_inputs
-from .gaps import Measure
+from .search import Search
 
 Axis = tuple[str, int]
 """A tensor and one of its axes."""
@@ -30,34 +31,33 @@ FIRST = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
 """The sizes that are tried, the smallest first."""
 
 
-def smaller(case: Case, fails: Measure, threshold: float, deadline: float) -> Case:
-    """Return the case with the smallest tensors found; the arguments are those of `fewer_nodes`."""
-
-    def holds(tried: Case) -> bool:
-        return fails(tried).relative >= threshold
-
+def smaller(case: Case, search: Search) -> Case:
+    """Return the case with the smallest tensors, as far as the search comes."""
     changed = True
-    while changed:
-        changed = False
-        for group in list(_groups(case)):
-            found = _shrink(case, group, holds, deadline)
-            if found is not None:
-                case, changed = found, True
-                break
+    with suppress(BudgetSpentError):
+        while changed:
+            changed = False
+            for group in list(_groups(case)):
+                found = _shrink(case, group, search)
+                if found is not None:
+                    case, changed = found, True
+                    break
     return case
 
 
-def _shrink(case: Case, group: Group, holds: Callable[[Case], bool], deadline: float) -> Case | None:
-    """Return the case with the fewest entries along a group of axes of one size; None if all are needed."""
+def _shrink(case: Case, group: Group, search: Search) -> Case | None:
+    """Return the case with the fewest entries along a group of axes of one size; None if all are needed.
+
+    Raises:
+        BudgetSpentError: nothing may be computed any more.
+    """
     size = _size(case, group)
     for few in [n for n in FIRST if n < size]:
         for start in dict.fromkeys((0, size - few, *(_worst_places(case, size) if few == 1 else ()))):
-            if time.monotonic() > deadline:
-                return None
             for also_in_attributes in (False, True):
                 try:
                     tried = _take(case, group, slice(start, start + few), size, also_in_attributes)
-                    if holds(tried):
+                    if search.fails(tried):
                         return tried
                 except INVALID:
                     continue

@@ -15,12 +15,15 @@ class Reproducible(Protocol):
     def path(self) -> str:
         """The path of the Cell."""
 
-    def write(self, folder: Path, cell: CellReport) -> None:
+    def write(self, folder: Path, cell: CellReport) -> str:
         """Write a script that shows the failure, and all it needs, to an empty folder, and run it.
 
         Args:
             folder: the folder.
             cell: the report on the Cell, for the README.
+
+        Returns:
+            That the search for a smaller one was cut, in words; empty if it came to its end.
 
         Raises:
             CellbridgeError: there is no script that shows the failure; the message says why.
