@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...runtime.ir.types import Node, Value
+from ...runtime.ir.types import Node, Source, Value
 from ...runtime.visible import visible_name
 from ..sides.records import OUTPUT
 from .differences import Comparison, Difference
@@ -113,9 +113,14 @@ def _nodes(difference: Difference, comparison: Comparison) -> tuple[Sequence[Nod
     return [comparison.reference.program.nodes[i]], [comparison.candidate.program.nodes[j]]
 
 
-def line_of_reference(differences: Sequence[Difference], comparison: Comparison) -> str:
-    """Return file and line of the reference in which the first of some differences is; "" if they aren't known."""
+def source_in_reference(differences: Sequence[Difference], comparison: Comparison) -> Source | None:
+    """Return the line of the reference in which the first of some differences is; None if it isn't known."""
     in_nodes = [d for d in differences if d.kind in ("attribute", "constant", "operand", "nodes")]
     sources = [node.source for d in in_nodes for node in _nodes(d, comparison)[0]]
-    source = next((source for source in sources if source is not None and source.file), None)
+    return next((source for source in sources if source is not None and source.file), None)
+
+
+def line_of_reference(differences: Sequence[Difference], comparison: Comparison) -> str:
+    """Return file and line of the reference in which the first of some differences is; "" if they aren't known."""
+    source = source_in_reference(differences, comparison)
     return visible_name(f"{Path(source.file).name}:{source.line}") if source is not None else ""

@@ -11,10 +11,10 @@ from ..results.cell_graph import CellGraph
 from .budget import FEWER_CAUSES, BudgetSpentError
 from .catalogue.hypothesis import Entry
 from .catalogue.relations import relations
-from .catalogue.table import BESIDE_PARAMETERS, ENTRIES, NAMED, SETTINGS
+from .catalogue.table import BESIDE_PARAMETERS, ENTRIES, NAMED, OF_CANDIDATE, SETTINGS
 from .cell_graphs import cell_graph
 from .cell_program import CellProgram, Network
-from .changes import changes, line_of_reference
+from .changes import changes, line_of_reference, source_in_reference
 from .descriptions import MAX_OPS, describe, from_candidate, in_places
 from .differences import Comparison, Difference
 from .evidence import Agreement, Evidence
@@ -246,12 +246,18 @@ class Diagnosis:
         if theirs is None:
             return []
         of_reference = evidence.of_reference
-        for entry in NAMED:
+        for entry in OF_CANDIDATE:
             for hypothesis in entry(theirs, evidence):
                 with suppress(*INVALID):
-                    agreement = of_reference.judge(theirs, hypothesis.make())
+                    program = hypothesis.make()
+                    agreement = of_reference.judge(theirs, program)
                     if agreement.holds:
+                        changed = Comparison.of(theirs, replace(theirs, program=program))
                         cause = in_places(from_candidate(hypothesis.cause), hypothesis.places)
+                        line = None if changed is None else source_in_reference(changed.differences, changed)
+                        own = (node.source for node in theirs.program.nodes if node.op == hypothesis.cause.op)
+                        line = line or next(own, None)
+                        cause = replace(cause, source="" if line is None else str(line))
                         return [replace(cause, error=agreement.relative, gradients=agreement.gradients)]
         return []
 

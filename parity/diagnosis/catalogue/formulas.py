@@ -14,7 +14,7 @@ from ..cell_program import CellProgram
 from ..evidence import Evidence
 from ..operators import operators, settings_in_words
 from ..rebuilding import Operands, Results
-from .hypothesis import Hypothesis, places, with_other_nodes, with_other_value
+from .hypothesis import Hypothesis, places, with_attributes, with_other_nodes, with_other_value
 
 VECTOR_NORM = "linalg_vector_norm"
 ORDERS = (1.0, 2.0, math.inf, 3.0)
@@ -66,6 +66,21 @@ def others(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
                 reference_value="floor", candidate_value="trunc",
             )  # fmt: skip
             yield Hypothesis(cause, partial(with_other_nodes, program, positions, _truncated), len(positions))
+
+
+def approximations(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield each GELU with the other of torch's formulas."""
+    for node, positions in places(cell.program):
+        if node.op == "gelu":
+            own = node.attributes["approximate"]
+            other = "none" if own == "tanh" else "tanh"
+            words, fix = settings_in_words([("approximate", own, other)])
+            cause = Cause(
+                "attribute", f"in gelu, {words}", fix, op="gelu", attribute="approximate",
+                reference_value=own, candidate_value=other,
+            )  # fmt: skip
+            make = partial(with_attributes, cell.program, positions, approximate=other)
+            yield Hypothesis(cause, make, len(positions))
 
 
 def _quick(_: Builder, node: Any, operands: Operands) -> Results:

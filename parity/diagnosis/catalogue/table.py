@@ -33,6 +33,8 @@ NAMED: tuple[Entry, ...] = (
     scans.scans,
 )
 """Changes of many nodes that have a name."""
+OF_CANDIDATE: tuple[Entry, ...] = (*NAMED, formulas.approximations)
+"""Changes of an operator of the candidate that may make it what the reference has written out."""
 SETTINGS: tuple[Entry, ...] = (
     masks.ignored,
     masks.without_positions,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -116,6 +117,8 @@ FORMULAS: dict[str, tuple[Function, Function, str]] = {
     "shifted": (lambda x: x.cumsum(1), shifted, "the sum is exclusive in the candidate, inclusive in the reference"),
     "exclusive reference": (shifted, lambda x: x.cumsum(1), "the sum is inclusive in the candidate, exclusive in the"),
     "from the end": (lambda x: x.cumsum(1), lambda x: x.flip(1).cumsum(1).flip(1), "the sum is taken from the end in"),
+    "GELU": (lambda x: 0.5 * x * (1 + torch.tanh((2 / math.pi) ** 0.5 * (x + 0.044715 * x**3))), F.gelu,
+             "in gelu, approximate is 'none' in the candidate, 'tanh' in the reference"),
     "product": (lambda x: x.cumprod(1), lambda x: F.pad(x.cumprod(1), (1, 0), value=1.0)[:, :-1],
                 "the product is exclusive in the candidate"),
 }  # fmt: skip
@@ -126,6 +129,7 @@ def test_formulas_are_named(name: str) -> None:
     reference, candidate, words = FORMULAS[name]
     (cause,) = causes(reference, candidate, 4 * numbers(3, 6))
     assert words in cause.summary
+    assert __file__ in cause.source
 
 
 def test_the_same_written_out_holds() -> None:
