@@ -43,7 +43,7 @@ def in_words_of_settings(
     if name == "class":
         if len(explained) > 1:
             return causes
-        summary = f"the Cell is a {theirs} in the candidate, a {ours} in the reference: {first.summary}"
+        summary = f"the Cell is of class {theirs} in the candidate, {ours} in the reference: {first.summary}"
         # a class of the network's own, on either side, isn't a slip for the other one
         are_layers = all(side["class"] in vars(torch.nn) for side in (reference, candidate))
         named = replace(first, summary=summary, fix=f"use {ours}" if are_layers else first.fix)

@@ -1,7 +1,8 @@
 """Differences on probes that are noted and don't fail, since the given inputs don't ask for more.
 
 They are sizes that a candidate doesn't take, though nothing declares that they may occur; gradients that overflow on
-numbers whose exponential does, where outputs agree; and what becomes of NaN and infinity if neither side handles them.
+numbers whose exponential does, where outputs agree; gradients at exactly the values at which operations switch; and
+what becomes of NaN and infinity if neither side handles them.
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ def is_not_taken(probe: Probe, failures: Sequence[Comparison]) -> bool:
 def is_lost_gradient(c: Comparison) -> bool:
     """Whether a gradient isn't finite."""
     return c.kind.endswith("gradient") and c.candidate_value is not None and not np.isfinite(c.candidate_value)
+
+
+def is_finite_gradient(c: Comparison) -> bool:
+    """Whether what differs is a gradient, and a number on both sides."""
+    return c.kind.endswith("gradient") and c.candidate_value is not None and not is_lost_gradient(c)
 
 
 def within_range(probe: Probe) -> Probe:

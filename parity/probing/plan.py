@@ -103,7 +103,13 @@ def _of_cells(switches: list[float]) -> Iterator[Probe]:
     yield Probe("numbers inside of either sign from 0.001 to 1000", inside=wide)
     if switches:
         at = around(switches)
-        yield Probe("numbers inside at values at which operations switch", inside=lambda x: cycle(x, at), exact=True)
+        beside = [value for value in at if value not in switches]
+        yield Probe(
+            "numbers inside at values at which operations switch",
+            inside=lambda x: cycle(x, at),
+            beside=lambda x: cycle(x, beside),
+            exact=True,
+        )
 
 
 def _of_calls(given: Arguments, reference: TorchSide, side: Side) -> Iterator[Probe]:

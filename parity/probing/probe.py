@@ -25,6 +25,7 @@ class Probe:
         before: arguments of calls that are made before, with the state that they leave.
         choice: of the probes with the same choice, only the first that the reference runs on is judged.
         inside: for values inside the network instead of arguments, what returns others for a tensor.
+        beside: for values inside at which operations switch, what returns values beside these.
         resized: they have other shapes.
         not_finite: they hold NaN or infinity, and so may the outputs.
         ties: they hold equal values, so that positions of a maximum, say, depend on rounding.
@@ -45,6 +46,7 @@ class Probe:
     before: tuple[Arguments, ...] = ()
     choice: str = ""
     inside: Change | None = None
+    beside: Change | None = None
     resized: bool = False
     not_finite: bool = False
     ties: bool = False

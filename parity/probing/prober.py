@@ -29,7 +29,7 @@ from ..verdicts.deviations import error, size
 from ..verdicts.judge import MEANING_RELATIVE, Tolerance
 from .approximations import approximation
 from .inside import layers_of, with_other_values
-from .no_faults import handles_not_finite, is_lost_gradient, is_not_taken, within_range
+from .no_faults import handles_not_finite, is_finite_gradient, is_lost_gradient, is_not_taken, within_range
 from .plan import probes
 from .probe import Change, Probe
 from .work import Budget
@@ -166,6 +166,8 @@ class Prober:
             return []
         if probe.working:
             return self._in_float64(side, probe, budget) or found
+        if probe.beside is not None and all(is_finite_gradient(c) for _, c in found):
+            return self._beside_switches(side, probe, found, budget)
         if not all(is_lost_gradient(c) for _, c in found):
             return found
         limited = within_range(probe)
@@ -179,6 +181,26 @@ class Prober:
         self.notes.append(
             f"gradients of {side.name} overflow with {probe.name}, where its outputs agree: {c.kind} {c.tensor} is "
             f"{_shown_values(c)}"
+        )
+        return []
+
+    def _beside_switches(self, side: Side, probe: Probe, found: CellComparisons, budget: Budget) -> CellComparisons:
+        """Return what fails beside the values at which operations switch; if nothing does, note what differs at them.
+
+        There, relu has the gradient 0, a clamp 1, and a maximum with 0 has 1/2: each is the derivative on one side, or
+        between both, and it is one function.
+        """
+        beside = replace(probe, name=f"{probe.name}, but not at these", inside=probe.beside, beside=None, exact=False)
+        on_reference = self._on_reference(beside, grads=True)
+        budget.add(2, grads=True, larger=1.0)
+        if on_reference is None:
+            return found
+        if others := self._judge_with_choices(side, beside, *on_reference):
+            return others
+        path, c = found[0]
+        self.notes.append(
+            f"gradients differ at exactly the values at which operations switch, and agree beside them: in "
+            f"{path or '(root)'} of {side.name}, {c.kind} {c.tensor} is {_shown_values(c)}"
         )
         return []
 

@@ -115,7 +115,7 @@ def exchanged(network: Network) -> None:
 CAUSES = {
     "eps": (eps, "first.norm", "attribute", "eps is 1e-05 in the candidate, 1e-06 in the reference"),
     "gelu": (other_gelu, "first.act", "attribute", "approximate is 'tanh' in the candidate, 'none' in the reference"),
-    "relu": (relu, "first.act", "structure", "the Cell is a ReLU in the candidate, a GELU in the reference: relu is"),
+    "relu": (relu, "first.act", "structure", "the Cell is of class ReLU in the candidate, GELU in the reference"),
     "bias": (no_bias, "first.fc1", "structure", "bias of linear is absent in the candidate, first.fc1.bias in the"),
     "frozen": (frozen, "first.fc1", "gradient", "first.fc1.weight is frozen in the candidate only"),
     "transposed": (weight(torch.t), "first.fc1", "weight", "first.fc1.weight is transposed in the candidate"),

@@ -31,7 +31,7 @@ class Squared(torch.autograd.Function):
 
 
 class Clamped(nn.Module):
-    """A clamp whose gradient at its upper bound may be zero."""
+    """A clamp whose gradient may be zero already below its upper bound."""
 
     def __init__(self, strict: bool) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Clamped(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y = x.clamp(-2.0, 2.0)
-        return torch.where(x == 2, y.detach(), y) if self.strict else y
+        return torch.where(x > 1.5, y.detach(), y) if self.strict else y
 
 
 class Branch(nn.Module):
@@ -90,7 +90,7 @@ PAIRS: dict[str, tuple[Callable[[bool], nn.Module], str]] = {
     "backward for negative inputs": (Leaky, "negated|of either sign"),
     "detach in another branch": (Branch, "negated|of either sign"),
     "detach of a parameter": (Frozen, "of either sign|times 100"),
-    "gradient at a bound": (lambda right: Clamped(not right), "inside at values"),
+    "gradient near a bound": (lambda right: Clamped(not right), "inside at values"),
 }
 
 
@@ -116,3 +116,31 @@ def test_gradients_of_the_right_network_pass(name: str) -> None:
     report = parity.compare(right, again, args, probe=True)
     assert report.ok, str(report)
     assert any("with gradients on" in note for note in report.notes)
+
+
+class Applying(nn.Module):
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate", "holds"),
+    [
+        (torch.relu, lambda x: x.clamp(min=0), True),
+        (torch.relu, lambda x: torch.maximum(x, torch.zeros(())), True),
+        (torch.nn.functional.hardtanh, lambda x: x.clamp(-1, 1), True),
+        (torch.abs, lambda x: torch.where(x > 0, x, -x), True),
+        (torch.abs, lambda x: x.square().sqrt(), False),  # NaN at 0
+        (torch.relu, lambda x: torch.where(x < 0.05, x.clamp(min=0).detach(), x), False),
+    ],
+)
+def test_gradients_at_exactly_a_bound_are_noted(reference: Any, candidate: Any, holds: bool) -> None:
+    right, other = positive(Applying(reference)), positive(Applying(candidate))
+    report = parity.compare(right, other, (X,), probe=True, diagnose_seconds=0)
+    assert report.ok == holds, str(report)
+    noted = [note for note in report.notes if note.startswith("gradients differ at exactly the values")]
+    assert bool(noted) == holds
