@@ -68,7 +68,7 @@ def test_in_place_operators_become_functional(check):
 
 @pytest.mark.parametrize("dtype", [None, torch.float64, torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("length", [0, 1, 2, 7, 8])
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 def test_windows_and_frequencies_made_of_numbers(check, length, dtype):
     functions = (torch.bartlett_window, torch.blackman_window, torch.hamming_window, torch.hann_window)
     windows = [torch.signal.windows.cosine, torch.signal.windows.kaiser, torch.signal.windows.nuttall]

@@ -237,7 +237,7 @@ def check_folded(case: Any, dtype: str, opset: int) -> None:
 
 
 @pytest.mark.parametrize("case", IN_ONNX, ids=str)
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_every_op_on_constants_is_folded_rightly(case: Any) -> None:
     check_folded(case, "float32", opsets.BEST)
 

@@ -41,6 +41,7 @@ def test_in_eval_mode(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["transformer_encoder_mha", "lstm_classifier", *TRAINED, *LARGE])
 @pytest.mark.every(2)
+@pytest.mark.slow
 def test_in_train_mode_with_the_same_draws(name: str) -> None:
     check(name, train=True)
 

@@ -160,6 +160,7 @@ TEXT_NET = '''
 '''
 
 
+@pytest.mark.slow
 def test_image_network() -> None:
     images = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     assert to_cell_source(from_torch(ImageNet(), (images,), train=True)) == expected(IMAGE_NET)

@@ -64,6 +64,7 @@ def test_exported_programs_are_judged(program: torch.export.ExportedProgram, for
     torch.testing.assert_close(torch.from_numpy(result), expected)
 
 
+@pytest.mark.slow
 def test_another_weight_in_an_exported_program_fails() -> None:
     program = torch.export.export(Network().eval(), (torch.randn(3, 4),))
     changed = copy.deepcopy(program)

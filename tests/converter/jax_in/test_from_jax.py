@@ -106,7 +106,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 def test_outputs_and_gradients_are_those_of_jax(name: str) -> None:
     function, args = FUNCTIONS[name]
     check(function, *args)
@@ -150,6 +150,7 @@ def test_parameters_have_the_names_of_their_paths() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_module_of_flax_becomes_onnx_and_a_training_step(tmp_path: Any) -> None:
     nnx = pytest.importorskip("flax.nnx")
 

@@ -106,7 +106,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("forward", WORDS)
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_a_value_is_called_what_the_source_calls_it(forward: Forward) -> None:
     cause = cause_of(Network(forward, False), Network(forward, True), torch.randn(5, 6))
     candidate, reference = WORDS[forward]

@@ -188,6 +188,7 @@ def test_a_decode_that_returns_something_else_is_said() -> None:
         check_generation(module, prompt, decode=lambda m, x, s: m(x, s)[0], tokens=2)
 
 
+@pytest.mark.slow
 def test_a_module_in_the_manner_of_transformers_needs_no_decode() -> None:
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)

@@ -108,7 +108,7 @@ def with_gradient(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 @pytest.mark.parametrize("kind", FUNCTIONS)
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_what_asks_for_less_is_computed_in_float64(kind: str) -> None:
     narrow, wide = map(with_gradient, FUNCTIONS[kind])
     with jax.enable_x64(True):

@@ -75,7 +75,7 @@ def parts(report: Any) -> list[str]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("there", "here"), list(product((True, False), repeat=2)))
 @pytest.mark.parametrize("head", HEADS)
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 def test_a_head_tied_on_either_side(kind: str, there: bool, here: bool, head: str) -> None:
     """A sound network holds, and says where the sides are tied differently; a faulty one fails."""
     reference = Reference(tied=there)

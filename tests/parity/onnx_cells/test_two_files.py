@@ -30,6 +30,7 @@ def compare(folder: Path, kind: Any, plant: Any, forms: tuple[str, str]) -> Repo
 
 @pytest.mark.parametrize("forms", [("own export", "no names"), ("metadata of torch", "own export")])
 @pytest.mark.every(2)
+@pytest.mark.slow
 def test_a_fault_is_placed(tmp_path: Path, forms: tuple[str, str]) -> None:
     report = compare(tmp_path, Words, set_attribute("LayerNormalization", 2, "epsilon", 1e-6), forms)
     assert report.failing == ["blocks.1.norm1"]

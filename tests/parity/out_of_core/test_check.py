@@ -143,6 +143,7 @@ def test_a_program_that_was_moved_and_fails_is_captured_anew(memory: int, monkey
     assert report.ok, str(report)
 
 
+@pytest.mark.slow
 def test_only_what_is_selected_is_judged(memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
     module, args = decoder()
     report = check_out_of_core(module, args, memory=memory, only=["blocks.1*"])
@@ -210,6 +211,7 @@ def test_a_network_that_raises_says_where(memory: int) -> None:
         check_out_of_core(module, (torch.full((2, 5), 11),), memory=memory)
 
 
+@pytest.mark.slow
 def test_a_parameter_used_outside_its_part(memory: int) -> None:
     class Tied(Decoder):
         def forward(self, ids: Tensor) -> Tensor:
@@ -246,6 +248,7 @@ class Rotated(nn.Module):
         return self.fc(x) * self.positions(x, torch.arange(x.shape[0]))
 
 
+@pytest.mark.slow
 def test_a_part_without_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     allow_one_block(monkeypatch)
     module = Rotated()
@@ -267,6 +270,7 @@ class Masked(Decoder):
         return self.head(x)
 
 
+@pytest.mark.slow
 def test_what_is_passed_in_tracing_alone_is_no_difference(memory: int) -> None:
     report = check_out_of_core(Masked(), (torch.randint(0, 11, (2, 5)),), memory=memory)
     assert report.ok, str(report)

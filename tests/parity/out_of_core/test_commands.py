@@ -61,6 +61,7 @@ def test_run_of_a_checkpoint_that_fits(large: Path) -> None:
 
 @pytest.mark.parametrize("option", [(), ("--fp16",), ("--bf16",)])
 @pytest.mark.every(3)
+@pytest.mark.slow
 def test_export_in_parts(large: Path, monkeypatch: pytest.MonkeyPatch, option: tuple[str, ...]) -> None:
     memory = allow_one_block(monkeypatch)
     path = large.with_name("model.onnx")

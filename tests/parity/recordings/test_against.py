@@ -36,7 +36,7 @@ def test_the_same_network_agrees_isolated_and_end_to_end(tmp_path: Path, dtype: 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.every(6)
+@pytest.mark.every(18)
 def test_a_fault_is_placed_in_its_cell(tmp_path: Path, name: str, dtype: torch.dtype) -> None:
     fault, path = FAULTS[name]
     record_elsewhere(tmp_path / "bad.rec", fault, dtype)
@@ -111,6 +111,7 @@ def test_only_a_module_is_compared_with_a_recording(tmp_path: Path) -> None:
         parity.compare(from_torch(module, (x,)), tmp_path / "other.rec", (x,))
 
 
+@pytest.mark.slow
 def test_assertions_take_recordings(tmp_path: Path) -> None:
     module, x = make()
     record_elsewhere(tmp_path / "other.rec")

@@ -73,7 +73,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 def test_an_index_that_is_wrong_is_refused(recording: Path, name: str) -> None:
     change, message = CHANGES[name]
     rewrite(recording, change)

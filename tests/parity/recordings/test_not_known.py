@@ -140,6 +140,7 @@ def test_the_cells_that_were_chosen_are_all_that_is_asked_for(reference: Path, t
     assert parity.judge(reference, tmp_path / "part.rec", only=["blocks.0.norm"]).ok
 
 
+@pytest.mark.slow
 def test_a_model_file_whose_recording_lacks_the_outputs_is_no_passing_test(tmp_path: Path) -> None:
     with Recorder(tmp_path / "part.rec") as recorder:
         recorder.cell("0", outputs=np.full((2, 3), 0.5, np.float32))

@@ -166,7 +166,7 @@ NUMBERS += [("an output", name) for name in ("mean", "least", "greatest", "finit
 
 @pytest.mark.parametrize(("tensor", "number"), NUMBERS)
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 def test_each_number_of_a_summary_is_compared(
     reference: Path, tmp_path: Path, way: Callable[[Path, Path], Report], tensor: str, number: str
 ) -> None:

@@ -49,6 +49,7 @@ def test_a_file_may_have_cases_too(file: Path) -> None:
     assert find_models([str(file)])[:2] == [f"{file}[one]", f"{file}::right"]
 
 
+@pytest.mark.slow
 def test_each_has_its_own_result(file: Path, tmp_path: Path) -> None:
     database, junit = tmp_path / "sweep.db", tmp_path / "j.xml"
     command = ["sweep", str(file), "-o", str(database), "--junit", str(junit), "--html", str(tmp_path / "pages")]

@@ -68,6 +68,7 @@ def test_a_pattern_stands_for_functions_of_a_file(tmp_path: Path) -> None:
     assert find_models([f"{file}:make_*"]) == [f"{file}:make_a", f"{file}:make_b"]
 
 
+@pytest.mark.slow
 def test_a_pattern_stands_for_functions_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "zoo" / "__init__.py", "")
     write(tmp_path / "zoo" / "small.py", MODEL + "def make_a(): return nn.Linear(4, 1)\n")
@@ -75,6 +76,7 @@ def test_a_pattern_stands_for_functions_of_a_package(tmp_path: Path, monkeypatch
     assert find_models(["zoo.small:ma?e_a"]) == ["zoo.small:make_a"]
 
 
+@pytest.mark.slow
 def test_generated_cases_are_listed_without_making_them(tmp_path: Path) -> None:
     file = write(tmp_path / "many.py", CASES)
     expected = [f"{file}[width 3]", f"{file}[width 5]", f"{file}[never made]"]

@@ -54,7 +54,7 @@ def check_compiled_gradient(case: OpCase, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", pytest.param("bfloat16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", DIFFERENTIABLE, ids=str)
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 def test_compiled_gradients_agree_with_the_interpreter(case: OpCase, dtype: str) -> None:
     name = str(case)
     if dtype == "bfloat16" and name in FAILS_IN_BFLOAT16:

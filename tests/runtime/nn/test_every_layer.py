@@ -135,6 +135,7 @@ def test_it_is_traced_to_a_program_that_computes_the_same(named: tuple[str, Case
 
 
 @pytest.mark.parametrize("training", [False, True])
+@pytest.mark.every(2)
 def test_its_gradients_are_traced(named: tuple[str, Case], training: bool) -> None:
     name, case = named
     if name in WITHOUT_GRADIENT:

@@ -118,12 +118,13 @@ def test_gradient_is_the_same_as_a_program(case: OpCase) -> None:
 
 
 @pytest.mark.parametrize("case", IN_ONNX, ids=str)
+@pytest.mark.every(2)
 def test_onnx_runtime_agrees(case: OpCase) -> None:
     check_onnx(case, "float32", OPSETS)
 
 
 @pytest.mark.parametrize("case", IN_ONNX, ids=str)
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_onnx_runtime_agrees_in_other_dtypes(case: OpCase) -> None:
     for dtype in ("float64", "float16"):
         check_onnx(case, dtype)
@@ -132,7 +133,7 @@ def test_onnx_runtime_agrees_in_other_dtypes(case: OpCase) -> None:
 @pytest.mark.parametrize(
     "case", [case for case in IN_ONNX if case.inputs and np.shape(case.inputs[0])[:1] > (1,)], ids=str
 )
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_the_first_dimension_can_be_symbolic(case: OpCase) -> None:
     if str(case) in FIRST_IS_FIXED:
         with pytest.raises((ShapeError, ConversionError)):
