@@ -19,6 +19,7 @@ ALWAYS_AFFORDABLE = 2**16
 """A number of elements that is always tried."""
 MAX_CHOICES = 8
 """Number of large sizes that are tried in turn until the reference runs."""
+OTHER, ONE = "other size", "size 1"
 
 Axes = Sequence[tuple[int, int]]
 
@@ -56,7 +57,10 @@ def size_probes(inputs: Inputs, numbers: Collection[int], *, after_given: bool) 
 
 
 def _probe(inputs: Inputs, axes: Axes, sizes: Mapping[int, int], before: tuple[Arguments, ...], choice: str) -> Probe:
-    """Return a probe with other sizes of some axes."""
+    """Return a probe with other sizes of some axes.
+
+    Size 1 is tried after another one: what has the given size elsewhere is broadcast to 1, which nobody may have meant.
+    """
 
     def change(place: int, x: torch.Tensor) -> torch.Tensor:
         return _resized(x, [axis for at, axis in axes if at == place], sizes, mixed=place not in inputs.masks)
@@ -64,7 +68,8 @@ def _probe(inputs: Inputs, axes: Axes, sizes: Mapping[int, int], before: tuple[A
     changed = with_tensors(inputs.arguments, change)
     new, old = (", ".join(map(str, some)) for some in (sizes.values(), sizes))
     name = f"size {new} in place of {old} ({_described(inputs, axes)})"
-    return Probe(name, changed, before, choice=choice, resized=True)
+    after = choice.replace(ONE, OTHER) if choice.startswith(ONE) else ""
+    return Probe(name, changed, before, choice=choice, after=after, resized=True)
 
 
 def _are_of_one_tensor(axes: Axes) -> bool:
@@ -99,10 +104,10 @@ def _axes_by_size(tensors: Mapping[int, torch.Tensor]) -> dict[int, Axes]:
 def _sizes(size: int, numbers: Collection[int]) -> list[tuple[str, list[int]]]:
     """Sizes to try in place of one, by kind: of each kind, the first that the reference runs on is judged."""
     if size == 1:
-        return [("other size", [2, 3])]
+        return [(OTHER, [2, 3])]
     larger = sorted({n for n in numbers if size < n <= MAX_SIZE}, reverse=True)
     largest = [(larger[0] + 1) | 1, *larger[:MAX_CHOICES]] if larger else []
-    return [("other size", [size + 1, size - 1, size + 2, 2 * size]), ("size 1", [1]), ("largest size", largest)]
+    return [(OTHER, [size + 1, size - 1, size + 2, 2 * size]), (ONE, [1]), ("largest size", largest)]
 
 
 def _elements(tensors: Mapping[int, torch.Tensor], axes: Axes, size: int) -> int:

@@ -35,9 +35,9 @@ EXACT = frozenset({
     "trunc", "where", "arange",
     # torch's operators
     "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "amax", "amin", "cat", "clamp_max", "clamp_min", "clone",
-    "constant_pad_nd", "copy", "detach", "eq", "full_like", "ge", "gt", "index", "index_select", "le", "lt",
-    "masked_fill", "max", "max_pool2d_with_indices", "max_pool3d_with_indices", "min", "ne", "ones_like", "permute",
-    "repeat", "select", "split", "squeeze", "stack", "t", "unbind", "unsqueeze", "view", "zeros_like",
+    "constant_pad_nd", "copy", "detach", "eq", "full_like", "ge", "gt", "index", "index_select", "le", "lift_fresh",
+    "lt", "masked_fill", "max", "max_pool2d_with_indices", "max_pool3d_with_indices", "min", "ne", "ones_like",
+    "permute", "repeat", "select", "split", "squeeze", "stack", "t", "unbind", "unsqueeze", "view", "zeros_like",
 })  # fmt: skip
 """Ops that compute numbers of their operands without rounding: equal ones stay equal."""
 TAKING = frozenset({
@@ -89,11 +89,13 @@ class Order:
         takes: whether it takes one of them.
         defined: whether it is defined which.
         jumps: numbers at which it rounds inputs, or their products with a number, to one whole number or the next.
+        clear: whether its whole numbers and truth values are computed of inputs without rounding.
     """
 
     takes: bool = False
     defined: bool = True
     jumps: set[float] = field(default_factory=set)
+    clear: bool = True
 
     def see(self, op: str, *, exact: bool, stable: bool = False, scale: float | None = None) -> None:
         """Take account of an operation on operands that are, or aren't, exact, or that are inputs times `scale`."""
@@ -114,8 +116,8 @@ def order_in(side: Side) -> Order:
         try:
             return _of_program(side.in_interpreter().program)
         except CellbridgeError:
-            return Order(takes=True, defined=False)
-    return Order(takes=True, defined=False)
+            return Order(takes=True, defined=False, clear=False)
+    return Order(takes=True, defined=False, clear=False)
 
 
 def _of_program(program: Program) -> Order:
@@ -131,6 +133,7 @@ def _of_program(program: Program) -> Order:
                 scales[node.outputs[0]] = _scaled(node.op, float(data[factor].reshape(-1)[0]))
         elif scale is not None and node.op in EXACT:
             scales[node.outputs[0]] = scale
+        order.clear &= exact or all(is_floating(value.dtype) for value in node.outputs)
         if not exact or (node.op not in EXACT and any(is_floating(value.dtype) for value in node.outputs)):
             inexact.update(node.outputs)
     return order
@@ -167,6 +170,7 @@ class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.order.see(op, exact=exact, stable=any(leaf is True for leaf in given), scale=scale)
         result = func(*args, **(kwargs or {}))
         results = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        self.order.clear &= exact or all(tensor.is_floating_point() for tensor in results)
         rounds = op.removesuffix("_") not in EXACT and any(tensor.is_floating_point() for tensor in results)
         if not exact or (rounds and operands):
             for tensor in results:

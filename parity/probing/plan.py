@@ -36,7 +36,7 @@ from .values import (
     mask_probes,
     not_finite_probes,
     number_probes,
-    switch_probe,
+    switch_probes,
     wide,
 )
 
@@ -52,7 +52,9 @@ def probes(reference: Side, side: Side) -> Iterator[Probe]:
     if inputs is None or any(tensor.is_complex() for tensor in inputs.tensors.values()):
         return
     equal = order_in(reference)
-    switches = ordinary(_switches(reference, side) | equal.jumps | order_in(side).jumps)
+    equal_there = order_in(side)
+    switches = ordinary(_switches(reference, side) | equal.jumps | equal_there.jumps)
+    clear = all(one.clear and (one.defined or not one.takes) for one in (equal, equal_there))
     if isinstance(reference, TorchSide):
         of_module = _of_module(inputs, reference, side)
         vocabularies, special = _vocabularies(reference.module), _padding_indices(reference, side)
@@ -74,7 +76,7 @@ def probes(reference: Side, side: Side) -> Iterator[Probe]:
         index_probes(inputs, vocabularies, special),
         integer_probes(inputs, rounds=RANGE in dict(side.capabilities.checks).values()) if any_integers else (),
         range_end_probes(inputs, any_size=any_size) if in_range else (),
-        switch_probe(inputs, switches),
+        switch_probes(inputs, switches, positions=clear),
         equal_number_probes(inputs, positions=defined, gradients=defined and both is not None),
         switched_argument_probes(*both) if both is not None else (),
         cotangent_probes() if side.capabilities.live else (),

@@ -24,6 +24,7 @@ class Probe:
         arguments: positional and keyword arguments of the reference; None for the given ones.
         before: arguments of calls that are made before, with the state that they leave.
         choice: of the probes with the same choice, only the first that the reference runs on is judged.
+        after: the choice without which it isn't judged.
         inside: for values inside the network instead of arguments, what returns others for a tensor.
         beside: for values inside at which operations switch, what returns values beside these.
         resized: they have other shapes.
@@ -45,6 +46,7 @@ class Probe:
     arguments: Arguments | None = None
     before: tuple[Arguments, ...] = ()
     choice: str = ""
+    after: str = ""
     inside: Change | None = None
     beside: Change | None = None
     resized: bool = False

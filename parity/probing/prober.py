@@ -120,7 +120,7 @@ class Prober:
         for grads, probe in self._in_order(side):
             count = counts[grads]
             self.spent = already + time.monotonic() - started
-            if probe.choice in count.chosen:
+            if probe.choice in count.chosen or (probe.after and probe.after not in count.chosen):
                 continue
             struck |= self.spent > LONGEST_SECONDS
             if struck or not budget.has_room(grads=grads, kept=kept):

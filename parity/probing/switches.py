@@ -26,6 +26,8 @@ SWITCHING = frozenset({
     "minimum", "gt", "ge", "lt", "le", "eq", "ne",
 })  # fmt: skip
 """torch operators whose further operands are such values."""
+TABLES = {"bucketize": 1, "searchsorted": 0}
+"""torch operators that switch at each number of a table, and which of their operands that is."""
 FIXED = {"hardswish": {-3.0, 3.0}, "hardsigmoid": {-3.0, 3.0}}
 """Operators, and ops of programs, that switch at the same values always."""
 INFINITE = 1e30
@@ -63,9 +65,13 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name = func.overloadpacket.__name__.removesuffix("_")
         if name in FIXED:
             self.values |= FIXED[name]
+        tables = [args[TABLES[name]]] if name in TABLES else []
         if name in SWITCHING:
             given = [*args[1:], *(kwargs or {}).values()]
             self.values |= {_number(value) for value in given if _is_number(value)}
+            tables = given
+        for table in filter(_is_table, tables):
+            self.values.update(table.detach().double().tolist())
         return func(*args, **(kwargs or {}))
 
 
@@ -73,6 +79,11 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
         return value.numel() == 1 and not value.is_complex() and value.device.type == "cpu"
     return isinstance(value, (int, float))
+
+
+def _is_table(value: Any) -> bool:
+    is_small = isinstance(value, torch.Tensor) and value.ndim == 1 and 1 < value.numel() <= MOST
+    return bool(is_small and not value.is_complex() and value.device.type == "cpu")
 
 
 def _number(value: Any) -> float:
@@ -87,8 +98,8 @@ def _of_program(program: Program) -> Iterator[float]:
         if node.op in COMPARING:
             for operand in node.inputs:
                 array = None if operand is None else data.get(operand)
-                if array is not None and array.size == 1 and array.dtype.kind in "iuf":
-                    yield float(array.reshape(-1)[0])
+                if array is not None and array.size <= MOST and array.dtype.kind in "iuf":
+                    yield from map(float, array.reshape(-1))
 
 
 def _of_attributes(node: Node) -> Iterator[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ Tensor = torch.Tensor
 GOLDEN = 0.6180339887498949
 HIDDEN = -1e4
 """A number from which on a floating-point mask hides; a mask that is zero everywhere is given it."""
+NEAR = 1e-4
+"""The relative difference of two numbers that may be one, computed in two ways."""
 LARGEST = 3
 """Numbers of either sign from 10 ** -LARGEST to 10 ** LARGEST are tried."""
 
@@ -106,20 +109,35 @@ def cotangent_probes() -> Iterator[Probe]:
 
 
 def not_finite_probes(inputs: Inputs) -> Iterator[Probe]:
-    """Yield probes with NaN, or with an infinity, in one element of each tensor of numbers."""
+    """Yield probes with NaN, or with an infinity, in elements of each tensor of numbers."""
     if inputs.numbers:
         for name, value in (("NaN", torch.nan), ("infinity", torch.inf), ("minus infinity", -torch.inf)):
-            arguments = inputs.changed(inputs.numbers, lambda x, value=value: _one_element(x, value))  # type: ignore[misc]
+            arguments = _in_elements(inputs, value)
             yield Probe(f"{name} in {inputs.listed(inputs.numbers)}", arguments, not_finite=True)
 
 
-def switch_probe(inputs: Inputs, switches: Sequence[float]) -> Iterator[Probe]:
-    """Yield a probe whose numbers lie at, just below and just above the values at which operations switch."""
+def switch_probes(inputs: Inputs, switches: Sequence[float], *, positions: bool) -> Iterator[Probe]:
+    """Yield probes whose numbers lie at, just below and just above the values at which operations switch.
+
+    Args:
+        inputs: the given inputs.
+        switches: the values.
+        positions: whether whole numbers may be compared there: no rounding error decides, unless two of the values are
+            one number, computed in two ways.
+    """
     if inputs.numbers and switches:
         values = around(switches)
         arguments = inputs.changed(inputs.numbers, lambda x: cycle(x, values))
         name = f"{inputs.listed(inputs.numbers)} at values at which operations switch"
         yield Probe(name, arguments, ties=True, exact=True)
+        values = around([value for value in switches if not any(map(partial(_nearly, value), switches))])
+        if positions and values:
+            arguments = inputs.changed(inputs.numbers, lambda x: cycle(x, values))
+            yield Probe(f"{name}, whole numbers too", arguments, ties=True, exact=True, positions=True)
+
+
+def _nearly(one: float, other: float) -> bool:
+    return 0 < abs(one - other) <= NEAR * max(abs(one), abs(other))
 
 
 def mask_probes(inputs: Inputs) -> Iterator[Probe]:
@@ -179,10 +197,23 @@ def cycle(x: Tensor, values: Sequence[float]) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)[places].reshape(x.shape).to(x)
 
 
-def _one_element(x: Tensor, value: float) -> Tensor:
-    flat = x.reshape(-1).clone()
-    flat[len(flat) // 2 : len(flat) // 2 + 1] = value
-    return flat.reshape(x.shape)
+def _in_elements(inputs: Inputs, value: float) -> Arguments:
+    """Return the arguments with a number in one place of all tensors of numbers, and of several in one of its own each.
+
+    A maximum of two numbers shows what it does with NaN only where the other one isn't NaN.
+    """
+    numbers = list(inputs.numbers)
+
+    def change(place: int, x: Tensor) -> Tensor:
+        if place not in numbers:
+            return x
+        flat = x.detach().reshape(-1).clone()
+        own = [] if len(numbers) == 1 else [1 + numbers.index(place)]
+        for step in [0, *own] if len(flat) else []:
+            flat[(len(flat) // 2 + step) % len(flat)] = value
+        return flat.reshape(x.shape)
+
+    return with_tensors(inputs.arguments, change)
 
 
 def in_numpy(change: Callable[[Any], Any]) -> Callable[[Tensor], Tensor]:

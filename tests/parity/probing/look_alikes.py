@@ -184,6 +184,29 @@ INTEGERS: dict[str, LookAlike] = {
 }
 """Integers, negative and large."""
 
+EDGES = torch.tensor([-1.0, 0.0, 1.0])
+
+THRESHOLDS: dict[str, LookAlike] = {
+    "edge of a bucket": LookAlike(
+        lambda x: torch.bucketize(x, EDGES.to(x.dtype)),
+        lambda x: torch.bucketize(x, EDGES.to(x.dtype), right=True),
+        lambda x: (x[..., None] > EDGES.to(x.dtype)).sum(-1),
+        (X,),
+        "whole numbers too",
+    ),
+    "truth value at a threshold": LookAlike(
+        lambda x: x > 0.5, lambda x: x >= 0.5, lambda x: ~(x <= 0.5), (X,), "whole numbers too"
+    ),
+    "NaN in one of two numbers": LookAlike(
+        torch.fmax,
+        torch.maximum,
+        lambda x, y: torch.where(torch.isnan(x), y, torch.where(torch.isnan(y), x, torch.maximum(x, y))),
+        (X, X.flip(0)),
+        "NaN in",
+        in_files=False,
+    ),
+}
+
 TIES: dict[str, LookAlike] = {
     "last of equal maxima": LookAlike(
         lambda x: x.argmax(-1),

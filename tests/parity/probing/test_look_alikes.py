@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from cellbridge import converter, parity
 from cellbridge.parity.onnx_files.compare import compare_onnx
-from tests.parity.probing.look_alikes import GRADIENTS, INTEGERS, POSITIVE, TIES, VALUES, LookAlike, Of
+from tests.parity.probing.look_alikes import GRADIENTS, INTEGERS, POSITIVE, THRESHOLDS, TIES, VALUES, LookAlike, Of
 
-TABLE = {**VALUES, **INTEGERS, **TIES, **GRADIENTS}
+TABLE = {**VALUES, **INTEGERS, **THRESHOLDS, **TIES, **GRADIENTS}
 QUICK = ("logsumexp that overflows", "power and root", "norm that overflows", "through float32", "through float64")
 
 
@@ -47,6 +47,24 @@ def test_another_way_to_compute_the_same_passes(name: str) -> None:
     report = parity.compare(reference, sound, pair.inputs, probe=True, diagnose_seconds=0)
     assert report.ok, str(report)
     assert len(report.probes) > 5
+
+
+class Positions(nn.Module):
+    """A table of positions, of which a size of 1 is broadcast to the given one unless it is cut."""
+
+    def __init__(self, *, cuts: bool) -> None:
+        super().__init__()
+        self.table, self.cuts = nn.Parameter(torch.linspace(-1, 1, 10).reshape(5, 2)), cuts
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + (self.table[: x.shape[1]] if self.cuts else self.table)
+
+
+@pytest.mark.parametrize("cuts", [True, False])
+def test_what_is_broadcast_by_accident_at_size_1_is_no_difference(cuts: bool) -> None:
+    x = torch.linspace(-2, 2, 30).reshape(3, 5, 2)
+    report = parity.compare(Positions(cuts=cuts), Positions(cuts=not cuts), (x,), probe=True, diagnose_seconds=0)
+    assert report.ok, str(report)
 
 
 FILES = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n, pair in TABLE.items() if pair.in_files]
