@@ -54,6 +54,7 @@ def integer_probes(inputs: Inputs, *, rounds: bool) -> Iterator[Probe]:
         name, dtype = inputs.names[place], inputs.tensors[place].dtype
         limits = torch.iinfo(dtype)
         if limits.min < 0:
+            yield Probe(f"{name} with -1", inputs.changed([place], functools.partial(_ends, value=-1)))
             arguments = inputs.changed([place], lambda x: -1 - x.abs())
             yield Probe(f"negative {name}, from -1", arguments)
         fitting = {text: n for text, n in LARGE.items() if limits.min <= n <= limits.max}
