@@ -10,6 +10,7 @@ from typing import Any, Literal, Unpack
 
 import onnx
 import torch
+from torch.utils import _pytree as pytree
 
 from ...converter.capture.cell_hooks import input_slots, notify_calls
 from ...converter.capture.containers import open_containers
@@ -40,7 +41,7 @@ from ..sides.jax_side import JaxSide
 from ..sides.known_frameworks import framework_of, name_of_port
 from ..sides.names import ONNXRUNTIME
 from ..sides.onnxruntime_side import OnnxModelSide
-from ..sides.precision import WorkingDtypeCaster
+from ..sides.precision import WorkingDtypeCaster, convert
 from ..sides.records import Side
 from ..sides.runtime_program import written_program
 from ..sides.torch_program import capture_program
@@ -286,12 +287,17 @@ def compare(
     )
     file = None
     if of_file and isinstance(reference, torch.nn.Module):
+        file = ModuleAndFile(reference, candidate, chosen, stages)
+        taken = file.taken_dtype
+        if chosen.dtype == "float32" and (taken == "float64" or (taken in HALVES and not _has_numbers(reference))):
+            chosen = replace(chosen, dtype=taken)
+            dtype_notes.append(f"the file takes numbers in {taken}, in which both were compared")
+            (args, keywords), *more_inputs = (
+                _in_dtype(*as_arguments(*one), dtype=getattr(torch, taken)) for one in [(args, keywords), *more_inputs]
+            )
         if "probe" not in options and chosen.dtype in HALVES:
             chosen = replace(chosen, probe=False)  # the range of half precision is that of the given inputs
-        file = ModuleAndFile(reference, candidate, chosen, stages)
-        if file.takes_float64 and chosen.dtype == "float32":
-            chosen = file.options = replace(chosen, dtype="float64")
-            dtype_notes.append("the file takes numbers in float64, in which both were compared")
+        file.options = chosen
 
     def judge(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         if framework is not None:
@@ -312,6 +318,21 @@ def compare(
     if framework is None and isinstance(reference, torch.nn.Module):
         report.notes += mode_notes(reference, chosen.train) + dtype_notes
     return report
+
+
+def _has_numbers(module: torch.nn.Module) -> bool:
+    """Whether a module has floating-point parameters or buffers, which say in which dtype it computes."""
+    return any(tensor.is_floating_point() for tensor in (*module.parameters(), *module.buffers()))
+
+
+def _in_dtype(args: Any, keywords: Any, *, dtype: torch.dtype) -> tuple[Any, Any]:
+    """Return arguments with all floating-point tensors in a dtype."""
+
+    def converted(tensor: torch.Tensor) -> torch.Tensor:
+        return convert(tensor, dtype) if tensor.is_floating_point() else tensor
+
+    result: tuple[Any, Any] = pytree.tree_map_only(torch.Tensor, converted, (args, keywords))
+    return result
 
 
 def _with_probes(options: Options, given: OptionKeywords) -> Options:

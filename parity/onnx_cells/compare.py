@@ -193,20 +193,21 @@ class ModuleAndFile:
         assert not isinstance(self.candidate, Program), "ONNX Runtime runs models"
         names = [slot for _, slot in sorted(input_slots(self.module, args, kwargs))]
         dtype = WORKING_DTYPES[self.options.dtype].onnxruntime
-        if self.takes_float64 and self._open is not None and self._open.program is not None:
+        if self.taken_dtype == "float64" and self._open is not None and self._open.program is not None:
             _, dtype, _ = adapt_options(self.options, self._open.program)
         name, provider = f"{CANDIDATE} in {ONNXRUNTIME}", self.options.provider
         return OnnxModelSide(name, self.candidate, args, kwargs, dtype=dtype, provider=provider, names=names)
 
     @cached_property
-    def takes_float64(self) -> bool:
-        """Whether all numbers that the file takes are in float64, in which it is judged then."""
+    def taken_dtype(self) -> str:
+        """The floating-point dtype of all numbers that the file takes; "" if it takes none, or several."""
         if isinstance(self.candidate, Program):
-            return False
+            return ""
         model = self.candidate if isinstance(self.candidate, onnx.ModelProto) else graph_only(self.candidate)
         stored = {tensor.name for tensor in model.graph.initializer}
         taken = {i.type.tensor_type.elem_type for i in model.graph.input if i.name not in stored}
-        return taken & _FLOATING == {onnx.TensorProto.DOUBLE}
+        names = {str(onnx.helper.tensor_dtype_to_np_dtype(one)) for one in taken & _FLOATING}
+        return names.pop() if len(names) == 1 else ""
 
     @cached_property
     def _draws(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import tempfile
@@ -126,7 +127,7 @@ class IsolatedSession:
         answer, parts = self._answer("run")
         remaining = iter(parts)
         return {
-            name: {one["at"]: _array(name, one, next(remaining)) for one in items}
+            name: {one["at"]: _array(one, next(remaining)) for one in items}
             for name, items in zip(names, answer["outputs"], strict=True)
         }
 
@@ -190,7 +191,8 @@ class IsolatedSession:
             raise UsageError(f"input {name!r} of the model is a {needed}, given {given}")
         if any(map(_is_packed, types)):
             raise UsageError(
-                f"input {name!r} of the model is a {given}: inputs with elements of less than 8 bits aren't supported"
+                f"input {name!r} of the model is a {given}: inputs with elements of less than 8 bits aren't supported\n"
+                "  what to do: declare it as int8 or uint8, and let a Cast node make the rest of it"
             )
         described = [
             {"stored": STORED.get(array.dtype.itemsize, ""), "shape": list(array.shape), "element_type": element_type}
@@ -277,12 +279,24 @@ def _bytes_of(array: Array) -> Any:
     return array.reshape(-1).view(np.uint8)
 
 
-def _array(name: str, described: Any, data: bytearray) -> Array:
+def _array(described: Any, data: bytearray) -> Array:
     element_type = described["element_type"]
-    if _is_packed(element_type):
-        kind = onnx.TensorProto.DataType.Name(element_type).lower()
-        raise UsageError(f"output {name!r} of the model is a tensor({kind}), which can't be compared")
     if element_type == onnx.TensorProto.STRING:
         return np.array(json.loads(bytes(data)), np.str_).reshape(described["shape"])
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type))
+    if _is_packed(element_type):
+        return _unpacked(np.frombuffer(data, np.uint8), dtype, described["shape"])
     return np.frombuffer(data, dtype).reshape(described["shape"])
+
+
+def _unpacked(data: Array, dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
+    """Return a tensor whose elements share bytes, as ONNX stores it: the first of them in the lowest bits."""
+    bits = 2 if dtype.name.endswith("int2") else 4
+    codes = (data[:, None] >> np.arange(0, 8, bits).astype(np.uint8)) & (2**bits - 1)
+    numbers: Array = codes.reshape(-1)[: math.prod(shape)].reshape(shape)
+    if dtype.name.startswith("float"):
+        return numbers.astype(np.uint8).view(dtype)
+    numbers = numbers.astype(np.int8)
+    if not dtype.name.startswith("u"):
+        numbers -= (2**bits * (numbers >= 2 ** (bits - 1))).astype(np.int8)
+    return numbers.astype(dtype)

@@ -208,6 +208,7 @@ def explain(error: Exception, model: onnx.ModelProto | str | PathLike[str], prov
     detail = message if pattern is None else f"{values[1]}, valid are {values[2]} to {values[3]}" if values else ""
     message = (f"{what}: {detail}" if detail else what) + place
     if isinstance(error, ort_errors.NotImplemented):
+        message += "" if place else _dtypes(message, model)
         message += (
             f"\n  what to do: it has no kernel for these dtypes on {provider!r}; compute in float32, or let "
             "the interpreter run the program"
@@ -228,6 +229,29 @@ def _place(message: str, model: onnx.ModelProto | str | PathLike[str]) -> str:
             place = f"\n  operator {node.op_type} of Cell {metadata.get(CELL, '(root)')}"
             return place + (f" at {metadata[SOURCE]}" if SOURCE in metadata else "")
     return ""
+
+
+def _dtypes(message: str, model: onnx.ModelProto | str | PathLike[str]) -> str:
+    """Return the operator without a kernel, by its output, and the dtypes of its tensors as far as the file says them.
+
+    Of several that ONNX Runtime may mean, it is the one with the most unusual dtype.
+    """
+    named = re.search(r"implementation for (\w+)\(\d+\) node with name '([^']*)'", message)
+    if named is None:
+        return ""
+    graph = _proto(model).graph
+    types = {one.name: one.type.tensor_type.elem_type for one in (*graph.input, *graph.value_info, *graph.output)}
+    types |= {one.name: one.data_type for one in graph.initializer}
+    for node in graph.node:
+        given = [a.i for a in node.attribute if a.name in ("to", "output_dtype") and a.i]
+        types |= dict.fromkeys(node.output, given[0]) if given else {}
+    nodes = [node for node in graph.node if (node.op_type, node.name) == named.groups()]
+    known = [[types[name] for name in (*node.input, *node.output) if types.get(name)] for node in nodes]
+    place = max(range(len(nodes)), key=lambda number: max(known[number], default=0), default=None)
+    if place is None or not known[place]:
+        return ""
+    names = dict.fromkeys(onnx.TensorProto.DataType.Name(one).lower() for one in known[place])
+    return f"\n  operator {nodes[place].op_type} with the output {nodes[place].output[0]!r}: {', '.join(names)}"
 
 
 def session_options() -> dict[str, Any]:

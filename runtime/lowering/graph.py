@@ -18,7 +18,7 @@ from ..visible import encodable_name
 from . import opset17
 from .deferred import DeferredTensor
 from .onnx_node import OnnxNode
-from .opsets import NewerOpset, require_operator
+from .opsets import NewerOpset, require_dtype, require_operator
 from .sizes import Sizes
 
 Array = np.ndarray[Any, Any]
@@ -99,6 +99,7 @@ class Graph:
 
     def define(self, name: str, type: Type) -> str:
         """Define a tensor that no node computes (an input or initializer); return its name, numbered if taken."""
+        require_dtype(type.dtype, self.opset)
         tensor = self.unique(name)
         self.types[tensor] = type
         return tensor
@@ -119,6 +120,9 @@ class Graph:
         results = tuple(f"{name}_output_{i}" for i in range(outputs))
         given = {key: value for key, value in attributes.items() if value is not None}
         require_operator(op_type, self.opset)
+        for value in given.values():
+            if isinstance(value, np.dtype):
+                require_dtype(value, self.opset)
         if self.opset == 17:
             inputs, given = opset17.to_opset17(op_type, inputs, given, self.initializers)
         self.nodes.append(OnnxNode(op_type, name, inputs, results, given, self._metadata))

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import onnx
 
 from ..errors import ConversionError, UsageError
@@ -22,6 +24,12 @@ BEST = 23  # the best for ONNX Runtime: the newest that adds an operator with a 
 WITH_DRAWS = 21  # the newest in which ONNX Runtime has kernels for RandomNormal, RandomUniform, Bernoulli and the like
 ON_CUDA = 21  # ONNX Runtime has no GPU kernels for some operators that opset 22 revised, such as MaxPool
 NEWEST = int(onnx.defs.onnx_opset_version())  # the newest that onnx knows
+_OF_DTYPES = {
+    **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"), 19),
+    **dict.fromkeys(("int4", "uint4"), 21), "float4_e2m1fn": 23, "float8_e8m0fnu": 24,
+    **dict.fromkeys(("int2", "uint2"), 25),
+}  # fmt: skip
+"""The first opset whose Cast knows a dtype, by its name."""
 WHY = "cellbridge.opset"  # metadata of a model: the reason for its opset
 METADATA_IR_VERSION = 10  # the first ONNX IR whose nodes have metadata
 
@@ -143,6 +151,12 @@ def ir_version(opset: int) -> int:
     """Return the version of the ONNX IR for models of an opset."""
     operators = [onnx.helper.make_opsetid("", opset)]
     return max(METADATA_IR_VERSION, int(onnx.helper.find_min_ir_version_for(operators)))
+
+
+def require_dtype(dtype: np.dtype[Any], opset: int) -> None:
+    """Raise `NewerOpset` if the opset lacks a dtype."""
+    if opset < (first := _OF_DTYPES.get(dtype.name, OLDEST)):
+        raise NewerOpset(first, f"tensors of {dtype.name}")
 
 
 @functools.cache

@@ -9,10 +9,12 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from click.testing import CliRunner
 from onnx import TensorProto, helper
 
 from cellbridge import parity
 from cellbridge.converter import from_onnx, to_torch
+from cellbridge.parity.cli import main
 from cellbridge.parity.onnx_files.check import check_onnx
 from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.parity.report.report import Report
@@ -129,16 +131,110 @@ def test_every_float_of_8_bits(dtype: str, kind: Callable[[Path, int], str], com
     assert not report.failed, str(report)
 
 
+@pytest.mark.parametrize("dtype", SMALL_FLOATS)
+def test_a_float_of_8_bits_is_written_in_an_opset_that_has_it(dtype: str, tmp_path: Path) -> None:
+    module, x = to_torch(from_onnx(inside(tmp_path / "m.onnx", TensorProto.DataType.Value(dtype)))), torch.ones(SHAPE)
+    report = parity.check(module, (x,), save_onnx=tmp_path / "out.onnx", grads=False)
+    assert report.ok, str(report)
+    assert onnx.load(tmp_path / "out.onnx").opset_import[0].version == 19
+
+
+PACKED = ["INT4", "UINT4", "INT2", "UINT2"]
+
+
+def packed(path: Path, dtype: int, *, out: bool, how: str = "Floor") -> str:
+    """Makes whole numbers of 0 to 1 of less than 8 bits, and returns them in that dtype or in float32."""
+    nodes = [
+        helper.make_node("Sigmoid", ["x"], ["s"]),
+        helper.make_node(how, ["s"], ["f"]),
+        helper.make_node("Cast", ["f"], ["y" if out else "c"], to=dtype),
+        *([] if out else [helper.make_node("Cast", ["c"], ["y"], to=TensorProto.FLOAT)]),
+    ]
+    path = Path(save(path, nodes, TensorProto.FLOAT, dtype if out else TensorProto.FLOAT))
+    model = onnx.load(path)
+    model.opset_import[0].version = 25
+    model.ir_version = 11
+    onnx.save(model, path)
+    return str(path)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("kind", [as_input, as_output], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("out", [True, False])
+@pytest.mark.parametrize("dtype", PACKED)
+@pytest.mark.every(4)
+def test_numbers_of_less_than_8_bits_are_judged(dtype: str, out: bool, command: str, tmp_path: Path) -> None:
+    report = COMMANDS[command](packed(tmp_path / "m.onnx", TensorProto.DataType.Value(dtype), out=out))
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("out", [True, False])
+def test_other_numbers_of_4_bits_fail(out: bool, tmp_path: Path) -> None:
+    paths = [packed(tmp_path / f"{how}.onnx", TensorProto.INT4, out=out, how=how) for how in ("Floor", "Ceil")]
+    assert compare_onnx(*paths).failed
+
+
+@pytest.mark.causes
+def test_a_kernel_that_rounds_to_4_bits_is_named(tmp_path: Path) -> None:
+    """ONNX Runtime rounds to the nearest, where ONNX says that a cast rounds towards zero."""
+    report = check_onnx(inside(tmp_path / "m.onnx", TensorProto.INT4))
+    assert "ONNX Runtime is wrong: its kernel of Cast with the output 'c'" in " ".join(str(report).split())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("dtype", ["INT4", "UINT4"])
 @pytest.mark.every(2)
-def test_inputs_and_outputs_of_4_bits_are_refused(
-    dtype: str, kind: Callable[[Path, int], str], command: str, tmp_path: Path
-) -> None:
-    path = kind(tmp_path / "m.onnx", TensorProto.DataType.Value(dtype))
-    with pytest.raises(UsageError, match=rf"of the model is a tensor\({dtype.lower()}\)"):
+def test_inputs_of_4_bits_are_refused(dtype: str, command: str, tmp_path: Path) -> None:
+    path = as_input(tmp_path / "m.onnx", TensorProto.DataType.Value(dtype))
+    with pytest.raises(
+        UsageError, match=rf"is a tensor\({dtype.lower()}\).*\n  what to do: declare it as int8 or uint8"
+    ):
         COMMANDS[command](path)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_dtype_without_kernels_is_refused_with_its_operator(command: str, tmp_path: Path) -> None:
+    path = packed(tmp_path / "m.onnx", TensorProto.FLOAT4E2M1, out=False)
+    with pytest.raises(CellbridgeError, match="operator Cast with the output 'c': float4e2m1\n  what to do: "):
+        COMMANDS[command](path)
+
+
+@pytest.mark.parametrize("given", ["float16", "float32"])
+@pytest.mark.parametrize("dtype", ["FLOAT16", "DOUBLE"])
+def test_a_module_without_parameters_is_compared_in_the_dtype_of_the_file(
+    dtype: str, given: str, tmp_path: Path
+) -> None:
+    element, x = TensorProto.DataType.Value(dtype), torch.linspace(-1, 1, 6, dtype=getattr(torch, given)).reshape(SHAPE)
+    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], element, element)
+    report = parity.compare(torch.nn.ReLU(), path, (x,))
+    assert report.ok, str(report)
+    assert report.dtype == {"FLOAT16": "float16", "DOUBLE": "float64"}[dtype]
+    assert f"the file takes numbers in {report.dtype}, in which both were compared" in report.notes
+    assert parity.compare(torch.nn.Sigmoid(), path, (x,)).failed
+
+
+MODEL = """
+from tests.parity.test_onnx_dtypes import {kind}, from_onnx, given_to, to_torch
+
+def model():
+    return to_torch(from_onnx({path!r}))
+
+def inputs():
+    return (given_to({kind}, {dtype!r}),)
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.every(5)
+def test_every_dtype_by_parity_export(dtype: str, kind: Callable[[Path, int], str], tmp_path: Path) -> None:
+    path, out = kind(tmp_path / "m.onnx", TensorProto.DataType.Value(dtype)), tmp_path / "out.onnx"
+    (tmp_path / "model.py").write_text(MODEL.format(kind=kind.__name__, path=path, dtype=dtype))
+    result = CliRunner().invoke(main, ["export", str(tmp_path / "model.py"), "-o", str(out), "--no-probe"])
+    if kind == throughout and dtype in ("UINT16", "UINT32", "UINT64"):
+        assert result.exit_code == 2, result.output
+        assert "doesn't run on its inputs" in result.output  # torch has no kernel
+        return
+    assert (result.exit_code, out.exists()) == (0, True), result.output
 
 
 @pytest.mark.parametrize("command", COMMANDS)
