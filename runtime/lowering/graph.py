@@ -12,13 +12,13 @@ from typing import Any, Self
 import numpy as np
 
 from ..ir.dims import Dim, symbols_in
-from ..ir.types import Type, as_dtype
+from ..ir.types import BFLOAT16, Type, as_dtype
 from ..namespace import Namespace
 from ..visible import encodable_name
 from . import opset17
 from .deferred import DeferredTensor
 from .onnx_node import OnnxNode
-from .opsets import NewerOpset, require_dtype, require_operator
+from .opsets import NewerOpset, require_bfloat16, require_dtype, require_operator
 from .sizes import Sizes
 
 Array = np.ndarray[Any, Any]
@@ -99,7 +99,7 @@ class Graph:
 
     def define(self, name: str, type: Type) -> str:
         """Define a tensor that no node computes (an input or initializer); return its name, numbered if taken."""
-        require_dtype(type.dtype, self.opset)
+        require_dtype(type.dtype.name, self.opset)
         tensor = self.unique(name)
         self.types[tensor] = type
         return tensor
@@ -122,7 +122,10 @@ class Graph:
         require_operator(op_type, self.opset)
         for value in given.values():
             if isinstance(value, np.dtype):
-                require_dtype(value, self.opset)
+                require_dtype(value.name, self.opset)
+        for place, tensor in enumerate(inputs):
+            if tensor in self.types and self.types[tensor].dtype == BFLOAT16:
+                require_bfloat16(op_type, place, self.opset)
         if self.opset == 17:
             inputs, given = opset17.to_opset17(op_type, inputs, given, self.initializers)
         self.nodes.append(OnnxNode(op_type, name, inputs, results, given, self._metadata))

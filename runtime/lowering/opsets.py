@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import onnx
 
 from ..errors import ConversionError, UsageError
@@ -153,10 +151,22 @@ def ir_version(opset: int) -> int:
     return max(METADATA_IR_VERSION, int(onnx.helper.find_min_ir_version_for(operators)))
 
 
-def require_dtype(dtype: np.dtype[Any], opset: int) -> None:
+def require_dtype(dtype: str, opset: int) -> None:
     """Raise `NewerOpset` if the opset lacks a dtype."""
-    if opset < (first := _OF_DTYPES.get(dtype.name, OLDEST)):
-        raise NewerOpset(first, f"tensors of {dtype.name}")
+    if opset < (first := _OF_DTYPES.get(dtype, OLDEST)):
+        raise NewerOpset(first, f"tensors of {dtype}")
+
+
+@functools.cache
+def require_bfloat16(op_type: str, place: int, opset: int) -> None:
+    """Raise `NewerOpset` if the operator takes bfloat16 as its input at a place only in a newer opset."""
+    versions = [opset, *(s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.name == op_type)]
+    for version in sorted(version for version in versions if version >= opset):
+        inputs = onnx.defs.get_schema(op_type, version).inputs
+        if "tensor(bfloat16)" in inputs[min(place, len(inputs) - 1)].types:
+            if version > opset:
+                raise NewerOpset(version, f"{op_type} in bfloat16")
+            return
 
 
 @functools.cache
