@@ -60,3 +60,53 @@ def test_a_cell_that_was_mended_leaves_the_last_failures(pytester: pytest.Pytest
     write(pytester.path, "linear", 1.0)
     pytester.runpytest_inprocess("--lf").assert_outcomes(passed=1, failed=1)
     pytester.runpytest_inprocess("--lf").assert_outcomes(failed=1)
+
+
+def failing_beside_passing(folder: Path, name: str) -> None:
+    """Write a model file whose Cell fails, and test files before and after it that pass, or fail."""
+    write(folder, name, 1.5)
+    (folder / "parity_a.py").write_text(MODEL.format(name="linear").replace('recording = "other.rec"', ""))
+    (folder / "test_other.py").write_text("def test_good(): pass\ndef test_other(): assert False\n")
+
+
+def outcomes(result: pytest.RunResult) -> list[tuple[str, bool]]:
+    """Return the files of the tests that ran, in order, and whether each passed."""
+    lines = [line.split() for line in result.outlines if "::" in line and (" PASSED" in line or " FAILED" in line)]
+    return [(line[0].partition("::")[0], "PASSED" in line) for line in lines if not line[0].startswith("FAILED")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.every(3)
+def test_failed_first(pytester: pytest.Pytester, name: str) -> None:
+    failing_beside_passing(pytester.path, name)
+    first = outcomes(pytester.runpytest_inprocess("-v"))
+    again = outcomes(pytester.runpytest_inprocess("-v", "--ff"))
+    assert again[:2] == [("parity_net.py", False), ("test_other.py", False)]
+    assert sorted(again) == sorted(first)
+    assert len(again) > 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.every(3)
+def test_new_first(pytester: pytest.Pytester, name: str) -> None:
+    """Nothing is new in a second run; a model file that is written after it is."""
+    failing_beside_passing(pytester.path, name)
+    first = pytester.runpytest_inprocess("-v", "--nf")
+    (pytester.path / "parity_z.py").write_text((pytester.path / "parity_a.py").read_text())
+    again = outcomes(pytester.runpytest_inprocess("-v", "--nf"))
+    assert again[0] == ("parity_z.py", True)
+    assert sorted(one for one in again if one[0] != "parity_z.py") == sorted(outcomes(first))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.every(3)
+def test_stepwise(pytester: pytest.Pytester, name: str) -> None:
+    """Each run stops at the failing Cell until it is mended, and then at the next failure."""
+    failing_beside_passing(pytester.path, name)
+    assert outcomes(pytester.runpytest_inprocess("-v", "--sw"))[-1] == ("parity_net.py", False)
+    assert outcomes(pytester.runpytest_inprocess("-v", "--sw")) == [("parity_net.py", False)]
+    write(pytester.path, name, 1.0)
+    again = outcomes(pytester.runpytest_inprocess("-v", "--sw"))
+    assert again[0] == ("parity_net.py", True)
+    assert again[-1] == ("test_other.py", False)
+    assert outcomes(pytester.runpytest_inprocess("-v", "--sw")) == [("test_other.py", False)]
