@@ -116,7 +116,7 @@ class InterpreterSide:
         """Run once; see `Run`."""
         program = _with_steps(self._program(run.dtype, run.perturbed), run.parameter_steps)
         arrays = self.inputs if run.arguments is None else self.arrays(run.arguments)
-        inputs = [self._in_dtype(x, run.dtype) for x in arrays]
+        inputs = _as_declared(program, [self._in_dtype(x, run.dtype) for x in arrays])
         records = Records(calls=list(program.calls), parameter_users=parameter_users_of(program))
         records.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
         draws = recorded_draws(program, run)
@@ -124,11 +124,10 @@ class InterpreterSide:
         if run.second is not None:
             program = _with_updated_buffers(program, inputs, draws)
             if run.second == "varied":
-                inputs = [
-                    self._in_dtype(other_numbers(in_single(x, self.working_dtype)), run.dtype) for x in self.inputs
-                ]
+                others = [other_numbers(in_single(x, self.working_dtype)) for x in self.inputs]
+                inputs = _as_declared(program, [self._in_dtype(x, run.dtype) for x in others])
         for arguments in run.before:
-            earlier = [self._in_dtype(x, run.dtype) for x in self.arrays(arguments)]
+            earlier = _as_declared(program, [self._in_dtype(x, run.dtype) for x in self.arrays(arguments)])
             program = _with_updated_buffers(program, earlier, draws)
         result, match, names = match_root(program, inputs, run)
         records.record_result(result, match)
@@ -283,6 +282,16 @@ class _BoundaryObserver:
             producer = self.producers.get(value) if value is not None else None
         source = (producer or node).source
         return str(source) if source is not None else ""
+
+
+def _as_declared(program: Program, inputs: list[Array]) -> list[Array]:
+    """Return floating-point inputs in the dtypes that the program declares, which may be several."""
+    if len(inputs) != len(program.inputs):
+        return inputs
+    return [
+        cast_floating(x, value.dtype) if is_floating(value.dtype) else x
+        for x, value in zip(inputs, program.inputs, strict=True)
+    ]
 
 
 def _accepts_cotangents(program: Program, inputs: Sequence[Array], cotangents: Sequence[Array | None]) -> bool:

@@ -265,3 +265,27 @@ def test_a_file_that_differs_fails(dtype: str, kind: Callable[[Path, int], str],
     changed.op_type = "Exp"
     onnx.save(model, tmp_path / "other.onnx")
     assert compare_onnx(path, str(tmp_path / "other.onnx"), probe=True).failed
+
+
+def of_two_inputs(path: Path, second: int, op: str = "Sin") -> str:
+    """Computes in float32 from an input in float32 and one in another dtype."""
+    path = Path(as_input(path, second))
+    model = onnx.load(path)
+    model.graph.input.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, SHAPE))
+    model.graph.node[-1].output[0] = "s"
+    model.graph.node[-1].op_type = op
+    model.graph.node.append(helper.make_node("Mul", ["s", "z"], ["y"]))
+    onnx.save(model, path)
+    return str(path)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("dtype", ["FLOAT16", "DOUBLE", "BFLOAT16"])
+@pytest.mark.every(2)
+def test_inputs_in_two_floating_dtypes(dtype: str, command: str, tmp_path: Path) -> None:
+    path = of_two_inputs(tmp_path / "m.onnx", TensorProto.DataType.Value(dtype))
+    report = COMMANDS[command](path)
+    assert report.ok, str(report)
+    assert report.probing_seconds
+    other = of_two_inputs(tmp_path / "other.onnx", TensorProto.DataType.Value(dtype), "Cos")
+    assert compare_onnx(path, other).failed
