@@ -145,14 +145,13 @@ class Builder:
 
         The `types` of the outputs are inferred if not given.
         """
-        dtype = next((x.dtype for x in inputs if isinstance(x, SymbolicTensor)), None)
-        values = [self._as_value(x, dtype) for x in inputs]
+        values = [self._as_value(x, inputs) for x in inputs]
         attributes = {name: _plain(value) for name, value in attributes.items()}
         if types is None:
             types = op.infer_types([None if v is None else v.type for v in values], attributes)
-        outputs = tuple(Value(self.name(op.name), type) for type in types)
+        outputs = tuple([Value(self.name(op.name), type) for type in types])
         self.nodes.append(Node(op.name, tuple(values), attributes, outputs, self.cell, self.source))
-        traced = tuple(SymbolicTensor(self, value) for value in outputs)
+        traced = tuple([SymbolicTensor(self, value) for value in outputs])
         return traced[0] if len(traced) == 1 else traced
 
     def create(self, op: Operator, **attributes: Any) -> Any:
@@ -163,26 +162,34 @@ class Builder:
         self.nodes.append(Node(op.name, (), complete, outputs, self.cell, self.source))
         return SymbolicTensor(self, outputs[0])
 
-    def _as_value(self, operand: Any, dtype: np.dtype[Any] | None) -> Value | None:
+    def _as_value(self, operand: Any, inputs: tuple[Any, ...]) -> Value | None:
         if operand is None:
             return None
         if isinstance(operand, SymbolicTensor):
             if operand.builder is not self:
                 raise ValueError(f"{operand!r} belongs to another program")
             return operand.value
-        return self.constant(operand, None if hasattr(operand, "dtype") else dtype).value
+        if hasattr(operand, "dtype"):
+            return self.constant(operand).value
+        dtype = next((x.dtype for x in inputs if isinstance(x, SymbolicTensor)), None)
+        return self.constant(operand, dtype).value
 
 
 def _scalar_key(dtype: np.dtype[Any], array: np.ndarray[Any, Any]) -> tuple[str, str]:
     return dtype.name, repr(array.item())
 
 
+_PLAIN = frozenset({bool, int, float, complex, str, type(None)})
+
+
 def _plain(attribute: Any) -> Any:
     """Normalize an attribute for the IR: tuples for lists, Python numbers for NumPy ones."""
+    if type(attribute) in _PLAIN:
+        return attribute
     if isinstance(attribute, (list, tuple)):
-        return tuple(_plain(item) for item in attribute)
+        return tuple([_plain(item) for item in attribute])
     if isinstance(attribute, np.generic):
         return attribute.item()
-    if attribute is None or isinstance(attribute, (bool, int, float, complex, str, np.dtype, SymbolicDim, Program)):
+    if isinstance(attribute, (int, float, complex, str, np.dtype, SymbolicDim, Program)):
         return attribute
     raise TypeError(f"not an attribute of an op: {attribute!r}")

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.export import _trace as tracing
 from torch.utils import _pytree as pytree
 
 from ...runtime.errors import CellbridgeError, ConversionError, UsageError
@@ -107,6 +106,8 @@ def silence_torch_logs() -> Iterator[None]:
     Its structured trace is left alone where somebody asks for it (TORCH_TRACE). Otherwise pytest would show dozens of
     its empty records below a failing test.
     """
+    from torch.export import _trace as tracing  # seconds to import, and not needed to compare files
+
     names = ["torch.fx.experimental.symbolic_shapes", "torch._subclasses.fake_tensor"]
     if not os.environ.get("TORCH_TRACE"):
         names.append("torch.__trace")

@@ -312,7 +312,8 @@ def _parameter_difference(side: str, reference: ParameterInfo | None, other: Par
 
 def _is_unknown(path: str, candidate: Records) -> bool:
     """Whether the Cell, or one that contains it, raised an exception on that side: nothing is known of it."""
-    return path in candidate.raising_cells or _is_inside_any(path, candidate.raising_cells)
+    raising = candidate.raising_cells
+    return bool(raising) and (path in raising or _is_inside_any(path, raising))
 
 
 def _is_inside_any(path: str, ancestors: Collection[str]) -> bool:

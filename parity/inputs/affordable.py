@@ -89,9 +89,12 @@ def peak_memory(program: Program, inputs: Sequence[Array]) -> tuple[int, str]:
     most, largest = current, max(((bytes_of(value), str(value)) for value in stored), default=(0, ""))
     for step in plan(program, program.outputs):
         if step.node.op not in VIEWS:
-            current += sum(map(bytes_of, step.node.outputs))
-            source = f", computed by {step.node.source}" if step.node.source else ""
-            largest = max(largest, *((bytes_of(value), f"{value}{source}") for value in step.node.outputs))
+            sizes_of = [bytes_of(value) for value in step.node.outputs]
+            current += sum(sizes_of)
+            if max(sizes_of, default=0) > largest[0]:
+                value = step.node.outputs[sizes_of.index(max(sizes_of))]
+                source = f", computed by {step.node.source}" if step.node.source else ""
+                largest = max(sizes_of), f"{value}{source}"
         most = max(most, current)
         if step.node.op not in VIEWS:
             current -= sum(bytes_of(value) for value in step.last_uses if program.producers[value].op not in VIEWS)
@@ -100,6 +103,8 @@ def peak_memory(program: Program, inputs: Sequence[Array]) -> tuple[int, str]:
 
 def _count(value: Value, sizes: Mapping[str, int]) -> int:
     """The number of elements; 0 if it is known only in the run."""
+    if (known := value.type.sizes) is not None:
+        return math.prod(known)
     try:
         return math.prod(evaluate(dim, sizes) for dim in value.shape)
     except KeyError:

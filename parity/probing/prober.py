@@ -281,8 +281,9 @@ class Prober:
         found = self._judge(side, probe, run, truth)
         if not found or not self.replayed.choices or probe.positions or probe.tied:
             return found
-        choices = self.choices.of(run, self.reference.run(replace(run, inner=True)))
-        return self._judge(side, probe, replace(run, choices=choices), truth) if choices else found
+        inner = self.reference.run(replace(run, inner=True))
+        choices = self.choices.of(run, inner)
+        return self._judge(side, probe, replace(run, choices=choices, slots=inner.slots), truth) if choices else found
 
     def _judge(self, side: Side, probe: Probe, run: Run, truth: Records) -> CellComparisons:
         """Return the failures of a side: in its Cells, if they can be told, and at the root."""
@@ -297,7 +298,8 @@ class Prober:
         if not found or not side.capabilities.cells or not keeps_layouts:
             return found
         inner = self.reference.run(replace(run, inner=True))
-        return self._failures(side, probe, replace(run, inner=True, feed=inner), inner, ISOLATED) + found
+        isolated = replace(run, inner=True, feed=inner, slots=inner.slots)
+        return self._failures(side, probe, isolated, inner, ISOLATED) + found
 
     def _failures(self, side: Side, probe: Probe, run: Run, truth: Records, feeding: str) -> CellComparisons:
         """Return what fails in a run of a side, by the reference's own errors on the same inputs."""

@@ -40,7 +40,7 @@ class BoundaryKeys:
             marked: the gradient program whose boundaries are to be named; by default the program itself.
         """
         marked = marked or program
-        return cls(marked, run, _root_outputs(program, names), _slots(marked))
+        return cls(marked, run, _root_outputs(program, names), _marks(marked).slots)
 
     def keys(self, node: Node) -> list[Key]:
         """Return the keys of a boundary; a value that the root returns several times has several."""
@@ -81,15 +81,29 @@ def _root_outputs(program: Program, names: Sequence[str]) -> dict[str, list[str]
     of_value: dict[Value, list[str]] = {}
     for value, name in zip(program.outputs, names, strict=True):
         of_value.setdefault(value, []).append(name)
-    marks = [node for node in program.nodes if node.op == "boundary"]
-    ends = [node for node in marks if (node.attributes["call"], node.attributes["kind"]) == (0, OUTPUT)]
-    return {str(node.attributes["slot"]): of_value.get(node.outputs[0], []) for node in ends}
+    return {str(node.attributes["slot"]): of_value.get(node.outputs[0], []) for node in _marks(program).ends}
 
 
-def _slots(program: Program) -> dict[tuple[int, str], list[str]]:
-    """The slots of each call's inputs and outputs, in order."""
+@dataclass(frozen=True)
+class _Marks:
+    """The boundaries of a program: the slots of each call's inputs and outputs, in order, and the root's outputs."""
+
+    slots: dict[tuple[int, str], list[str]]
+    ends: list[Node]
+
+
+def _marks(program: Program) -> _Marks:
+    """Return the boundaries of a program, which are looked for once: it is run many times."""
+    known = program.__dict__.get("_marks")
+    if isinstance(known, _Marks):
+        return known
     slots: dict[tuple[int, str], list[str]] = {}
+    ends: list[Node] = []
     for node in program.nodes:
         if node.op == "boundary":
-            slots.setdefault((node.attributes["call"], node.attributes["kind"]), []).append(node.attributes["slot"])
-    return slots
+            call, kind = node.attributes["call"], node.attributes["kind"]
+            slots.setdefault((call, kind), []).append(node.attributes["slot"])
+            if (call, kind) == (0, OUTPUT):
+                ends.append(node)
+    marks = program.__dict__["_marks"] = _Marks(slots, ends)
+    return marks

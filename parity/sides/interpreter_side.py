@@ -244,10 +244,13 @@ class _BoundaryObserver:
         self.run = keys.run
         self.records = records
         self.producers = keys.program.producers
+        self.source_lines: dict[Node, str] = keys.program.__dict__.setdefault("_source_lines", {})
         self.replay = Replay(keys.run)
         self._fed: dict[tuple[int, np.dtype[Any]], tuple[Array, Array]] = {}
 
     def __call__(self, node: Node, array: Array) -> Array:
+        if self.is_passed_on(node):
+            return array
         keys = self.keys.keys(node)
         key = keys[0]
         if key.kind == "parameter_gradient":
@@ -259,7 +262,7 @@ class _BoundaryObserver:
             for one in keys:
                 if self.run.passes is None or not self.run.passes(one, array):
                     self.records.add(one, array)
-                self.records.sources[one] = self._source(node)
+                self.records.sources[one] = self._source_line(node)
             array = self._feed_or_keep(key, array)
         return self.replay.gradient(key, array)
 
@@ -273,7 +276,21 @@ class _BoundaryObserver:
             self._fed[place] = value, value.astype(array.dtype, copy=False)
         return self._fed[place][1]
 
-    def _source(self, node: Node) -> str:
+    def is_passed_on(self, node: Node) -> bool:
+        """Whether nothing is recorded or replaced at a boundary."""
+        attributes, run = node.attributes, self.run
+        if run.inner or run.choices or attributes["kind"] == "parameter_gradient":
+            return False
+        return self.keys.program.calls[attributes["call"]].path != ""
+
+    def _source_line(self, node: Node) -> str:
+        """The source line of the op that computed the value at the boundary, looked up once for all runs."""
+        line = self.source_lines.get(node)
+        if line is None:
+            line = self.source_lines[node] = self._look_up_source(node)
+        return line
+
+    def _look_up_source(self, node: Node) -> str:
         """The source line of the op that computed the value at the boundary."""
         value: Value | None = node.inputs[0]
         producer = self.producers.get(value) if value is not None else None

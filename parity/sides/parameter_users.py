@@ -16,13 +16,21 @@ def shared_parameters_of(program: Program) -> set[str]:
 
 
 def _users(program: Program) -> dict[str, set[str]]:
-    """The paths of the Cells that use each parameter."""
+    """The paths of the Cells that use each parameter, looked for once: a program is run many times."""
+    known: dict[str, set[str]] | None = program.__dict__.get("_parameter_users")
+    if known is None:
+        known = program.__dict__["_parameter_users"] = _look_for_users(program)
+    return known
+
+
+def _look_for_users(program: Program) -> dict[str, set[str]]:
     names = {parameter.value: name for name, parameter in program.parameters.items()}
     users: dict[str, set[str]] = {}
     for node in program.nodes:
         call = program.calls[node.cell]
         if node.op == "boundary" and node.attributes["kind"] == "input" and call.parent is not None:
             call = program.calls[call.parent]  # the caller passes the parameter
-        for value in names.keys() & {value for value in node.inputs if value is not None}:
-            users.setdefault(names[value], set()).add(call.path)
+        for value in node.inputs:
+            if value is not None and value in names:
+                users.setdefault(names[value], set()).add(call.path)
     return users

@@ -316,6 +316,8 @@ def output_slots(own: Sequence[str], reference: Sequence[str]) -> list[str]:
     They are paired by name (keys and fields) if both have the same names; else by position: returning results in
     another container isn't an error.
     """
+    if list(own) == list(reference):  # mostly: and this is asked at every boundary of every run
+        return list(own)
     names = {_place(slot): slot for slot in reference}
     if len(names) == len(reference) and {_place(slot) for slot in own} == names.keys():
         return [names[_place(slot)] for slot in own]
@@ -370,6 +372,8 @@ def reference_slot(slot: str, own: Sequence[str], reference: Sequence[str]) -> s
         own: the slots of the call, in order.
         reference: the slots of the same call of the reference.
     """
+    if slot in own and list(own) == list(reference):  # mostly: and this is asked at every boundary of every run
+        return slot
     names = {plain_slot(name): name for name in reference}
     match = names.get(plain_slot(slot))
     if match is not None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.ir.types import Type
+from ...runtime.ir.types import Attributes, Type
 from ...runtime.ops.registry import Op, evaluate
 from .records import Array
 
@@ -27,7 +27,7 @@ _lock = threading.Lock()
 
 
 def evaluate_or_remember(
-    op: Op, operands: list[Array | None], attributes: dict[str, Any], types: tuple[Type, ...]
+    op: Op, operands: list[Array | None], attributes: Attributes, types: tuple[Type, ...]
 ) -> tuple[Array, ...]:
     """Return what `evaluate` returns; for a recurrent layer, a copy of it if the operands are the same as before."""
     if op.name not in OPS:

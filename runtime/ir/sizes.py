@@ -49,6 +49,8 @@ def readings(node: Node, known: Iterable[str]) -> list[Reading]:
         return [Reading(name, 0, element=i) for i, name in enumerate(node.attributes["symbols"])]
     result: dict[str, Reading] = {}
     for i, value in enumerate(node.outputs):
+        if value.type.sizes is not None:
+            continue
         for axis, dim in enumerate(value.shape):
             if isinstance(dim, SymbolicDim) and (solved := dim.solve(0)) and solved[0] not in known:
                 result.setdefault(solved[0], Reading(solved[0], i, axis, dim=dim))
@@ -67,4 +69,8 @@ def input_symbols(inputs: Iterable[Value]) -> set[str]:
 
 def symbols_used(node: Node) -> set[str]:
     """Return the symbols whose sizes must be known before a node runs."""
-    return symbols_in(*node.attributes.values())
+    found: set[str] = set()
+    for attribute in node.attributes.values():
+        if isinstance(attribute, (tuple, SymbolicDim)):
+            found |= symbols_in(attribute)
+    return found

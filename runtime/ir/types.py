@@ -74,8 +74,10 @@ class Type:
     @property
     def sizes(self) -> tuple[int, ...] | None:
         """The shape where no dimension is symbolic; else None."""
-        sizes = tuple(dim for dim in self.shape if isinstance(dim, int))
-        return sizes if len(sizes) == len(self.shape) else None
+        for dim in self.shape:
+            if not isinstance(dim, int):
+                return None
+        return self.shape  # type: ignore[return-value]
 
     def with_shape(self, shape: tuple[Dim, ...]) -> Type:
         """The same dtype with another shape."""

@@ -41,7 +41,7 @@ from ..errors import ProgramError, ShapeError
 from ..ir.dims import Dim, SymbolicDim
 from ..ir.printer import attribute_text
 from ..ir.program import Program
-from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, Type, is_half
+from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, Attributes, Type, is_half
 from ..memory import check_memory
 from ..precision import with_dtype_override
 from ..tensor_like import Tensor, TensorLike
@@ -305,7 +305,7 @@ def require(condition: bool, message: str) -> None:
 
 
 def evaluate(
-    op: Op, inputs: list[Array | None], attributes: dict[str, Any], types: tuple[Type, ...] | None = None
+    op: Op, inputs: list[Array | None], attributes: Attributes, types: tuple[Type, ...] | None = None
 ) -> tuple[Array, ...]:
     """Run the kernel of `op` on arrays.
 
@@ -323,11 +323,18 @@ def evaluate(
         ProgramError: the kernel's result contradicts `infer` (a bug in cellbridge).
     """
     if types is None:
-        types = op.infer_types([None if x is None else Type(x.dtype, x.shape) for x in inputs], attributes)
+        types = op.infer_types([None if x is None else Type(x.dtype, x.shape) for x in inputs], dict(attributes))
     assert op.kernel_rule is not None, f"op {op.name} has no kernel"
-    if not op.half_native and any(x is not None and x.itemsize == 2 and is_half(x.dtype) for x in inputs):
-        inputs = [x.astype(np.float32) if x is not None and is_half(x.dtype) else x for x in inputs]
+    if not op.half_native:
+        for x in inputs:
+            if x is not None and x.itemsize == 2 and is_half(x.dtype):
+                inputs = [x.astype(np.float32) if x is not None and is_half(x.dtype) else x for x in inputs]
+                break
     result = op.kernel_rule(*inputs, **attributes)
+    if type(result) is np.ndarray and len(types) == 1:  # mostly: without the loop, which takes as long as small kernels
+        expected = types[0]
+        if result.dtype is expected.dtype and result.shape == expected.shape:
+            return (result,)
     outputs = []
     for array, expected in zip(result if isinstance(result, tuple) else (result,), types, strict=True):
         array = np.asarray(array)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ShapeError
 from ..ir.dims import Dim
 from .common import normalize_axes, normalize_axis, require_same_dtype
 from .reduction import reduce_sum
@@ -36,9 +37,14 @@ def _(x: Type, *, starts: Shape, stops: Shape, steps: tuple[int, ...], axes: tup
         require(step > 0, f"needed positive steps, given {steps}")
         size, at = x.shape[axis], normalize_axis(axis, x.rank)
         if isinstance(start, int) and isinstance(stop, int) and isinstance(size, int):
-            require(0 <= start <= stop <= size, f"{start}:{stop} does not lie within axis {at} of size {size}")
+            _require_within(start, stop, size, at)
         shape[at] = (stop - start + (step - 1)) // step
     return x.with_shape(tuple(shape))
+
+
+def _require_within(start: int, stop: int, size: int, axis: int) -> None:
+    if not 0 <= start <= stop <= size:  # to format the message takes longer than to slice
+        raise ShapeError(f"{start}:{stop} does not lie within axis {axis} of size {size}")
 
 
 @slice.native_kernel
@@ -47,8 +53,7 @@ def _(
 ) -> Array:
     index = [builtins.slice(None)] * x.ndim
     for start, stop, step, axis in zip(starts, stops, steps, axes, strict=True):
-        size = x.shape[axis]  # `infer` can't check a symbolic size
-        require(0 <= start <= stop <= size, f"{start}:{stop} does not lie within axis {axis} of size {size}")
+        _require_within(start, stop, x.shape[axis], axis)  # `infer` can't check a symbolic size
         index[axis] = builtins.slice(start, stop, step)
     return x[tuple(index)]
 

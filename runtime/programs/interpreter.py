@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import CellbridgeError, ProgramError, ShapeError, UsageError
 from ..ir.dims import Dim, SymbolicDim, substitute, symbols_in
 from ..ir.program import Program
-from ..ir.types import Node, Type, Value
+from ..ir.types import Attributes, Node, Type, Value
 from ..memory import check_memory
 from ..ops.registry import Op
 from ..ops.registry import evaluate as evaluate_op
@@ -21,7 +21,7 @@ from .plan import Step, plan
 
 Array = np.ndarray[Any, Any]
 Observer = Callable[[Node, Array], Array]
-Evaluate = Callable[[Op, list[Array | None], dict[str, Any], tuple[Type, ...]], tuple[Array, ...]]
+Evaluate = Callable[[Op, list[Array | None], Attributes, tuple[Type, ...]], tuple[Array, ...]]
 
 
 def execute(
@@ -81,27 +81,35 @@ class _Interpretation(Evaluation):
         self.observe = observe
         self.evaluate = evaluate
 
+    def run(self, steps: Iterable[Step]) -> None:
+        """Apply steps in order; written out, since calls of methods would take longer than a small kernel."""
+        values = self.values
+        for step in steps:
+            results = self.apply(step, [None if value is None else values[value] for value in step.node.inputs])
+            if step.readings:
+                self.sizes.update(self.new_sizes(step, results))
+            for value, array in zip(step.node.outputs, results, strict=True):
+                values[value] = array
+            for value in step.last_uses:
+                values.pop(value, None)
+
     def apply(self, step: Step, operands: list[Any]) -> tuple[Array, ...]:
         """Return the outputs of a node: replayed draws, computed results, or the observer's replacements."""
         node = step.node
+        if node.op == "boundary":  # an identity
+            return (operands[0] if self.observe is None else self.observe(node, operands[0]),)
         if self.draws and node.outputs and node.outputs[0].name in self.draws:
             return (self.draws[node.outputs[0].name].astype(node.outputs[0].dtype, copy=False),)
-        results = self._compute(step, operands)
-        if self.observe is not None and node.op == "boundary":
-            return (self.observe(node, results[0]),)
-        return results
-
-    def _compute(self, step: Step, operands: list[Any]) -> tuple[Array, ...]:
         try:
             for value in step.symbolic_outputs:
                 if (shape := self._static_shape(value)) is not None:
                     check_memory(shape, value.dtype)
-            types = tuple(value.type for value in step.node.outputs)
-            return self.evaluate(step.op, operands, self.attributes(step), types)
+            attributes = self.attributes(step) if step.symbolic else node.attributes
+            return self.evaluate(step.op, operands, attributes, step.types)
         except ProgramError:
             raise
         except FAILURES as error:
-            raise failure(self.program, step.node, operands, error) from error
+            raise failure(self.program, node, operands, error) from error
 
     def _static_shape(self, value: Value) -> tuple[int, ...] | None:
         """Return the shape that a value will have; None if only the node that computes it determines a size."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..ir.dims import symbols_in
 from ..ir.program import Program
-from ..ir.sizes import Reading, symbols_used
+from ..ir.sizes import Reading, input_symbols, symbols_used
 from ..ir.types import Node, Type, Value
 from ..ops.registry import Op, get
 from .share_forward import share_forward
@@ -18,24 +18,34 @@ from .share_forward import share_forward
 class Step:
     """A node ready to run: its op, whether its attributes have symbolic sizes, and the values to free after it.
 
-    `readings` are the symbols whose sizes are known once the node has run. `symbolic_outputs` are the outputs with
-    symbolic dimensions; whether they fit into memory is checked before the node runs.
+    `types` are those of its outputs. `readings` are the symbols whose sizes are known once the node has run.
+    `symbolic_outputs` are the outputs with symbolic dimensions; whether they fit into memory is checked before the node
+    runs.
     """
 
     node: Node
     op: Op
     symbolic: bool
     last_uses: tuple[Value, ...]
+    types: tuple[Type, ...]
     readings: tuple[Reading, ...] = ()
     symbolic_outputs: tuple[Value, ...] = ()
 
 
 def every_step(program: Program) -> list[Step]:
     """Return a step for each node of a program, in order, without freeing any value."""
-    known = program.symbol_readings
-    return [
-        Step(node, get(node.op), bool(symbols_used(node)), (), tuple(known.get(node, ()))) for node in program.nodes
-    ]
+    known, symbolic = program.symbol_readings, _has_symbols(program)
+    return [_step(node, (), tuple(known.get(node, ())), symbolic) for node in program.nodes]
+
+
+def _step(node: Node, last_uses: tuple[Value, ...], readings: tuple[Reading, ...], symbolic: bool) -> Step:
+    types = tuple([value.type for value in node.outputs])
+    return Step(node, get(node.op), symbolic and bool(symbols_used(node)), last_uses, types, readings)
+
+
+def _has_symbols(program: Program) -> bool:
+    """Whether any size is known only from the inputs or when nodes run; otherwise no attribute has symbols."""
+    return bool(program.symbol_readings) or bool(input_symbols(program.inputs))
 
 
 def plan(program: Program, wanted: Sequence[Value], *, every_boundary: bool = False) -> list[Step]:
@@ -48,15 +58,14 @@ def plan(program: Program, wanted: Sequence[Value], *, every_boundary: bool = Fa
 
 
 def _plan(program: Program, wanted: Sequence[Value], every_boundary: bool) -> list[Step]:
-    used_later = set(wanted)
+    used_later = set(program.constant_data).union(program.inputs, wanted)  # or kept
     steps: list[Step] = []
-    kept = set(program.constant_data) | set(program.inputs)
+    known, symbolic = program.symbol_readings, _has_symbols(program)
     for node in reversed(share_forward(_required_nodes(program, wanted, every_boundary), wanted)):
-        operands = {value for value in node.inputs if value is not None}
-        last_uses = {value for value in operands | set(node.outputs) if value not in used_later} - kept
-        readings = tuple(program.symbol_readings.get(node, ()))
-        steps.append(Step(node, get(node.op), bool(symbols_used(node)), tuple(last_uses), readings))
-        used_later |= operands
+        operands = [value for value in node.inputs if value is not None]
+        last_uses = {value for value in (*operands, *node.outputs) if value not in used_later}
+        steps.append(_step(node, tuple(last_uses), tuple(known.get(node, ())), symbolic))
+        used_later.update(operands)
     checked: set[Type] = set()
     return [_with_size_checks(step, checked) for step in reversed(steps)]
 
@@ -68,9 +77,10 @@ def _required_nodes(program: Program, wanted: Sequence[Value], every_boundary: b
     node_of = {reading.symbol: node for node, readings in program.symbol_readings.items() for reading in readings}
     determining: set[Node] = set()
     for node in reversed(program.nodes):
-        wanted_here = needed.intersection(node.outputs) or node in determining
+        wanted_here = not needed.isdisjoint(node.outputs) or node in determining
         if wanted_here or (every_boundary and node.op == "boundary"):
-            determining |= {node_of[name] for name in symbols_used(node) if name in node_of}
+            if node_of:
+                determining |= {node_of[name] for name in symbols_used(node) if name in node_of}
             needed.update(value for value in node.inputs if value is not None)
             nodes.append(node)
     return nodes[::-1]
@@ -78,8 +88,10 @@ def _required_nodes(program: Program, wanted: Sequence[Value], every_boundary: b
 
 def _with_size_checks(step: Step, checked: set[Type]) -> Step:
     """Return the step with the outputs whose memory must be checked in each run: one per type among all steps."""
+    symbolic = [value for value in step.node.outputs if value.type.sizes is None]
+    if not symbolic:
+        return step
     symbols = {reading.symbol for reading in step.readings}
-    sized = [v for v in step.node.outputs if v.type.sizes is None and not symbols & symbols_in(v.shape)]
-    new = tuple(value for value in sized if value.type not in checked)
+    new = [v for v in symbolic if v.type not in checked and not symbols & symbols_in(v.shape)]
     checked.update(value.type for value in new)
-    return replace(step, symbolic_outputs=new) if new else step
+    return replace(step, symbolic_outputs=tuple(new)) if new else step
