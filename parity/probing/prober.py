@@ -98,7 +98,7 @@ class Prober:
     notes: list[str] = field(default_factory=list)
     spent: float = 0.0
     evidence: dict[str, tuple[Records, Records, Noise]] = field(default_factory=dict)
-    _truths: dict[tuple[str, bool], tuple[Run, Records] | None] = field(default_factory=dict)
+    _truths: dict[tuple[str, bool, bool], tuple[Run, Records] | None] = field(default_factory=dict)
     _approximations: dict[str, float] = field(default_factory=dict)
 
     def restart(self, side: Side, replayed: Run) -> None:
@@ -126,7 +126,7 @@ class Prober:
             if struck or not budget.has_room(grads=grads, kept=kept):
                 count.late += 1
                 continue
-            on_reference = self._on_reference(probe, grads=grads)
+            on_reference = self._on_reference(side, probe, grads=grads)
             runs = (1 + len(probe.before)) * (1 if on_reference is None else 2)
             budget.add(runs, grads=grads, larger=self._growth(probe))
             if on_reference is None:
@@ -171,7 +171,7 @@ class Prober:
         if not all(is_lost_gradient(c) for _, c in found):
             return found
         limited = within_range(probe)
-        on_reference = self._on_reference(limited, grads=True)
+        on_reference = self._on_reference(side, limited, grads=True)
         budget.add(2, grads=True, larger=self._growth(limited))
         if on_reference is None:
             return found
@@ -191,7 +191,7 @@ class Prober:
         between both, and it is one function.
         """
         beside = replace(probe, name=f"{probe.name}, but not at these", inside=probe.beside, beside=None, exact=False)
-        on_reference = self._on_reference(beside, grads=True)
+        on_reference = self._on_reference(side, beside, grads=True)
         budget.add(2, grads=True, larger=1.0)
         if on_reference is None:
             return found
@@ -208,7 +208,7 @@ class Prober:
         """Return what fails in float64 on a probe for the working dtype: then it isn't the dtype's fault."""
         exact = replace(probe, name=probe.name.partition(", in ")[0], working=False)
         budget.add(2, grads=False, larger=self._growth(exact))
-        on_reference = self._on_reference(exact, grads=False)
+        on_reference = self._on_reference(side, exact, grads=False)
         return [] if on_reference is None else self._judge_with_choices(side, exact, *on_reference)
 
     def _growth(self, probe: Probe) -> float:
@@ -233,17 +233,17 @@ class Prober:
     def _compares_gradients(self, side: Side) -> bool:
         return self.options.grads and side.capabilities.gradients
 
-    def _on_reference(self, probe: Probe, *, grads: bool) -> tuple[Run, Records] | None:
+    def _on_reference(self, side: Side, probe: Probe, *, grads: bool) -> tuple[Run, Records] | None:
         """The settings and records of the reference's run in float64; None if it can't be judged by."""
-        key = probe.name, grads
+        key = probe.name, grads, isinstance(side, CellSide)
         if key not in self._truths:
             try:
-                self._truths[key] = self._run_reference(probe, grads=grads)
+                self._truths[key] = self._run_reference(side, probe, grads=grads)
             except CellbridgeError:  # it doesn't take these inputs, or its outputs aren't finite
                 self._truths[key] = None
         return self._truths[key]
 
-    def _run_reference(self, probe: Probe, *, grads: bool) -> tuple[Run, Records] | None:
+    def _run_reference(self, side: Side, probe: Probe, *, grads: bool) -> tuple[Run, Records] | None:
         run = replace(self.replayed, grads=grads, cotangents=None, choices={})
         if probe.inside is not None:
             feed = with_other_values(self.truth, layers_of(self.reference), probe.inside)
@@ -260,8 +260,8 @@ class Prober:
         run = replace(run, arguments=probe.arguments, before=probe.before, other_mode=probe.other_mode)
         if probe.cotangents is not None:
             run = replace(run, cotangents=[_changed(g, probe.cotangents) for g in self.truth.cotangents])
-        # without gradients only the root is judged, and Cells have the same tensors as on the given inputs
-        inner = grads or probe.needs_live or bool(self.truth.draws)
+        # without gradients, only the root is judged; but the calls of a port's Cells are counted
+        inner = grads or probe.needs_live or bool(self.truth.draws) or isinstance(side, CellSide)
         truth = self.reference.run(replace(run, inner=inner))
         slots = truth.slots if inner else {**self.truth.slots, **truth.slots}
         require_elements(truth)
@@ -292,7 +292,7 @@ class Prober:
         found = self._failures(side, probe, run, truth, FEEDINGS[len(run.before)])
         if found and probe.resized and probe.before:  # is it the size alone, without the call before?
             alone = replace(probe, before=())
-            on_reference = self._run_reference(alone, grads=run.grads)
+            on_reference = self._run_reference(side, alone, grads=run.grads)
             return (self._judge(side, alone, *on_reference) if on_reference is not None else []) or found
         keeps_layouts = not (probe.resized and isinstance(side, CellSide) and side.layouts)
         if not found or not side.capabilities.cells or not keeps_layouts:

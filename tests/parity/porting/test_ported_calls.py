@@ -284,3 +284,29 @@ def test_a_value_that_is_not_compared_is_no_pass() -> None:
     reasons = [c.reason for c in less.cells[""].failures]
     assert any("returns tensor in the candidate, (tensor, tensor) in the reference" in reason for reason in reasons)
     assert any("returns (tensor, tensor, tensor) in the candidate" in c.reason for c in more.cells[""].failures)
+
+
+class TorchBranches(tnn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = tnn.Linear(4, 4), tnn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.up(x) if x.mean() > 0 else self.down(x)
+        return y
+
+
+class Branches(nn.Cell):
+    def __init__(self, bound: float) -> None:
+        super().__init__()
+        self.up, self.down = nn.Dense(4, 4), nn.Dense(4, 4)
+        self.bound = bound
+
+    def construct(self, x: Any) -> Any:
+        return self.up(x) if float(x.mean().asnumpy()) > self.bound else self.down(x)
+
+
+@pytest.mark.parametrize(("bound", "holds"), [(0.0, True), (-9.0, False)])
+def test_a_cell_that_further_inputs_alone_call_is_paired(bound: float, holds: bool) -> None:
+    report = compared(TorchBranches(), Branches(bound), torch.rand(3, 4), probe=True, diagnose_seconds=0)
+    assert report.ok == holds, str(report)
