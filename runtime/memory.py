@@ -55,6 +55,8 @@ def check_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
             f"one tensor of {dtype.name}{list(shape)} would take {size_in_words(needed)}; this machine has "
             f"{size_in_words(memory_size())} of memory, of which one tensor may take half"
         )
+    if math.prod(filter(None, shape)) * dtype.itemsize >= 2**63:  # NumPy has no such array, even of no elements
+        raise ShapeError(f"a tensor can't have the shape {list(shape)}: its sizes are too large")
 
 
 def check_table_size(*sizes: int) -> None:
