@@ -17,6 +17,7 @@ import onnx.inliner
 from onnx import ModelProto, NodeProto, TensorProto
 
 from ...converter.onnx_in.importing import read_model
+from ...converter.onnx_in.model.inference import infer_shapes
 from ...runtime.errors import UsageError
 from .drawn_numbers import NumberWriter
 
@@ -174,7 +175,7 @@ def _replace(nodes: Any, false: frozenset[str], numbers: dict[Name, int], writer
 def _element_types(model: ModelProto) -> dict[str, int]:
     """Return the element types of values, as far as onnx infers them."""
     try:
-        inferred = onnx.shape_inference.infer_shapes(model).graph
+        inferred = infer_shapes(model).graph
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
         inferred = model.graph
     values = [*inferred.input, *inferred.value_info, *inferred.output]

@@ -281,7 +281,7 @@ def generate(
             arrays.append(np.full(shape, LENGTH, value.dtype))
         else:
             lengths = () if program is None else tables(program, value)
-            arrays.append(_indices(rng, min(lengths, default=2), shape).astype(value.dtype, copy=False))
+            arrays.append(_indices(rng, max(min(lengths, default=2), 1), shape).astype(value.dtype, copy=False))
     return arrays
 
 

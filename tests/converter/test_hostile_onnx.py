@@ -363,6 +363,12 @@ text_case(
     "net (float[2] x) => (float[a, b] y) { y = Unsqueeze(x, x) }",
     "needed integers as operand 2, given float32",
 )
+text_case(
+    "a split into fewer pieces than it has outputs, which ends onnx's inference with the process",
+    "net (float[4] x, int64[2] s) => (float[a] y, float[b] z, float[c, d] w) "
+    "{ w = Reshape(x, s) y, z = Split<num_outputs = 1>(x) }",
+    "value 'z' is used before anything computes it",
+)
 CASES["an attribute given twice"] = (
     lambda: edited(lambda g: g.node[0].attribute.append(g.node[0].attribute[0]), SOFTMAX),
     "an attribute is given twice",

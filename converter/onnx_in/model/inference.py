@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 
 import onnx
-from onnx import GraphProto, ModelProto, TensorProto, TypeProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 
 from ....runtime.ir.types import Type
 from . import protos
@@ -14,6 +15,33 @@ from . import protos
 MAX_STORED_BYTES = 2**16  # shape inference gets the data of tensors up to this size: larger ones aren't shapes
 MAX_SHAPE_LENGTH = 2**10  # elements of a tensor that may be a shape
 HIDDEN = "hidden from inference"  # an unknown domain, which inference skips
+
+
+def infer_shapes(model: ModelProto, *, data_prop: bool = False) -> ModelProto:
+    """Return a copy of a model with the types that onnx infers.
+
+    A `Split` into another number of pieces than it has outputs is hidden: it would end the process, since onnx 1.23
+    reads beyond a vector there.
+
+    Raises:
+        InferenceError, RuntimeError, ValueError: the model is wrong.
+    """
+    checked = ModelProto()
+    checked.CopyFrom(model)
+    for node in _nodes(checked.graph.node, *(function.node for function in checked.functions)):
+        counts = [attribute.i for attribute in node.attribute if attribute.name == "num_outputs"]
+        if node.op_type == "Split" and any(count != len(node.output) for count in counts):
+            node.domain = HIDDEN
+    return onnx.shape_inference.infer_shapes(checked, data_prop=data_prop)
+
+
+def _nodes(*lists: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """Yield the nodes of these lists, and of all sub-graphs."""
+    for node in itertools.chain(*lists):
+        yield node
+        for attribute in node.attribute:
+            inner = [attribute.g] if attribute.HasField("g") else []
+            yield from _nodes(*(graph.node for graph in (*inner, *attribute.graphs)))
 
 
 def infer_types(model: ModelProto, symbols: protos.Symbols) -> Mapping[str, Type]:
@@ -25,11 +53,11 @@ def infer_types(model: ModelProto, symbols: protos.Symbols) -> Mapping[str, Type
     """
     stripped, found = _strip_large_tensors(model), dict[str, Type]()
     try:
-        typed = onnx.shape_inference.infer_shapes(stripped)
+        typed = infer_shapes(stripped)
         _add_types(found, typed, symbols)
         _hide_vectors(typed.graph, {})
         del typed.functions[:]
-        typed = onnx.shape_inference.infer_shapes(typed, data_prop=True)
+        typed = infer_shapes(typed, data_prop=True)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
         typed = stripped  # data-dependent ranks are then known only if the model declares them
     _add_types(found, typed, symbols)
