@@ -22,8 +22,40 @@ OPS = frozenset(f"{layer}{form}" for layer in ("lstm", "gru", "rnn") for form in
 MOST_BYTES = 2**27
 """Size of all results that are kept."""
 
-_results: OrderedDict[tuple[Any, ...], tuple[Array, ...]] = OrderedDict()
-_lock = threading.Lock()
+Key = tuple[Any, ...]
+
+
+class Results:
+    """Results of layers by what they were computed from, the last used at the end.
+
+    Attributes:
+        bytes: their size.
+    """
+
+    def __init__(self) -> None:
+        self._by_key: OrderedDict[Key, tuple[Array, ...]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.bytes = 0
+
+    def get(self, key: Key) -> tuple[Array, ...] | None:
+        """Return the results of a layer; None if they aren't known."""
+        with self._lock:
+            if key in self._by_key:
+                self._by_key.move_to_end(key)
+            return self._by_key.get(key)
+
+    def add(self, key: Key, results: tuple[Array, ...]) -> None:
+        """Keep the results of a layer, and forget those that were used longest ago if all are too large."""
+        with self._lock:
+            if key in self._by_key:  # another thread was faster
+                return
+            self._by_key[key] = results
+            self.bytes += _size(results)
+            while self.bytes > MOST_BYTES:
+                self.bytes -= _size(self._by_key.popitem(last=False)[1])
+
+
+_results = Results()
 
 
 def evaluate_or_remember(
@@ -33,16 +65,10 @@ def evaluate_or_remember(
     if op.name not in OPS:
         return evaluate(op, operands, attributes, types)
     key = (op.name, *sorted(attributes.items()), *map(_identity, operands))
-    with _lock:
-        known = _results.get(key)
-        if known is not None:
-            _results.move_to_end(key)
+    known = _results.get(key)
     if known is None:
         known = evaluate(op, operands, attributes, types)
-        with _lock:
-            _results[key] = known
-            while sum(map(_size, _results.values())) > MOST_BYTES:
-                _results.popitem(last=False)
+        _results.add(key, known)
     return tuple(array.copy() for array in known)
 
 

@@ -59,4 +59,15 @@ def test_what_is_kept_is_bounded(computed: list[str], monkeypatch: pytest.Monkey
     monkeypatch.setattr(remembered, "MOST_BYTES", 2000)
     for steps in range(4, 9):
         side(nn.RNN(3, 3), torch.randn(steps, 2, 3)).run(Run("float64"))
-    assert 0 < sum(map(remembered._size, remembered._results.values())) <= 2000
+    kept = remembered._results
+    assert kept.bytes == sum(map(remembered._size, kept._by_key.values()))
+    assert 0 < kept.bytes <= 2000
+
+
+def test_keeping_a_result_takes_no_longer_the_more_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    results, calls = remembered.Results(), []
+    size = remembered._size
+    monkeypatch.setattr(remembered, "_size", lambda arrays: calls.append(1) or size(arrays))
+    for number in range(500):
+        results.add((number,), (np.zeros(4),))
+    assert len(calls) == 500
