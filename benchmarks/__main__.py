@@ -37,6 +37,7 @@ from . import (
     tables,
     training_networks,
     training_step,
+    unrolled,
     verdicts,
     whole_process,
 )
@@ -102,6 +103,10 @@ def _growth(quick: bool) -> str:
     return growth.measure(ROOT, growth.QUICK_SIZES if quick else growth.SIZES, 1 if quick else 2)
 
 
+def _unrolled(quick: bool) -> str:
+    return unrolled.measure(ROOT, unrolled.QUICK_STEPS if quick else unrolled.STEPS, 1 if quick else 3)
+
+
 def _gpu_training(quick: bool) -> str:
     networks = ("lenet",) if quick else tuple(training_networks.NETWORKS)
     return gpu.training(ROOT, networks, 1 if quick else 5)
@@ -155,6 +160,7 @@ TOPICS = {
     "out-of-core": Topic(out_of_core.TITLE, out_of_core.EXPLANATION, _out_of_core),
     "deployment": Topic(deployment.TITLE, deployment.EXPLANATION, _deployment),
     "growth": Topic(growth.TITLE, growth.EXPLANATION, _growth),
+    "unrolled": Topic(unrolled.TITLE, unrolled.EXPLANATION, _unrolled),
     "coverage": Topic(coverage.TITLE, coverage.EXPLANATION, lambda quick: coverage.table(ROOT)),
 }
 if browser.MODULES in os.environ:
