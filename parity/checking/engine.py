@@ -293,7 +293,7 @@ def compare(
             chosen = replace(chosen, dtype=taken)
             dtype_notes.append(f"the file takes numbers in {taken}, in which both were compared")
             (args, keywords), *more_inputs = (
-                _in_dtype(*as_arguments(*one), dtype=getattr(torch, taken)) for one in [(args, keywords), *more_inputs]
+                _in_dtype(*as_arguments(*one), dtype=_TORCH_DTYPES[taken]) for one in [(args, keywords), *more_inputs]
             )
         if "probe" not in options and chosen.dtype in HALVES:
             chosen = replace(chosen, probe=False)  # the range of half precision is that of the given inputs
@@ -348,6 +348,9 @@ def _in_mode_of(reference: Any, options: Options, candidate: Any = None) -> Opti
     if options.train is None and isinstance(reference, torch.nn.Module) and is_training_in_part(reference):
         return replace(options, train=not isinstance(candidate, (str, PathLike, onnx.ModelProto)))
     return options
+
+
+_TORCH_DTYPES = {"float64": torch.float64, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 def _require_comparable(reference: Any, is_port: bool, explained: bool, candidate: Any) -> None:

@@ -59,10 +59,12 @@ def in_places(cause: Cause, places: int) -> Cause:
     )
 
 
+_SIDES = re.compile(r"\bis (.+?) in the candidate, (.+?) in the reference")
+
+
 def from_candidate(cause: Cause) -> Cause:
     """Return the cause of a change that was made in the candidate, to compute what the reference does."""
-    sides = r"\bis (.+?) in the candidate, (.+?) in the reference"
-    summary = re.sub(sides, r"is \2 in the candidate, \1 in the reference", cause.summary)
+    summary = _SIDES.sub(lambda found: f"is {found[2]} in the candidate, {found[1]} in the reference", cause.summary)
     ours, theirs = cause.candidate_value, cause.reference_value
     is_setting = cause.fix.startswith(f"use {cause.attribute}=")
     fix = f"use {cause.attribute}={spelling(ours)}" if is_setting else ""

@@ -23,6 +23,8 @@ from ..sides.torch_side import TorchSide
 from .operations import program_of, watch
 from .probe import Probe, with_tensors
 
+AFTER_CALLS = ("second call", "third call")
+"""The feedings of a comparison at the root after other calls."""
 MOST = 80.0
 """Numbers whose exponential float32 holds, as those of their squares and products."""
 HANDLING = frozenset({
@@ -40,6 +42,11 @@ def is_not_taken(probe: Probe, failures: Sequence[Comparison]) -> bool:
     """Whether a side fails on a probe only because it raises an exception, at sizes or labels that aren't given."""
     raised = [c.kind == "call" and c.reason.startswith("raises ") for c in failures]
     return (probe.resized or probe.optional) and bool(raised) and all(raised)
+
+
+def is_of_calls_before(failures: Sequence[Comparison]) -> bool:
+    """Whether a side fails only after other calls, which left something that doesn't fit."""
+    return bool(failures) and all(c.feeding in AFTER_CALLS for c in failures)
 
 
 def is_lost_gradient(c: Comparison) -> bool:

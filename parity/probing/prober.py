@@ -29,7 +29,15 @@ from ..verdicts.deviations import error, size
 from ..verdicts.judge import MEANING_RELATIVE, Tolerance
 from .approximations import approximation
 from .inside import layers_of, with_other_values
-from .no_faults import handles_not_finite, is_finite_gradient, is_lost_gradient, is_not_taken, within_range
+from .no_faults import (
+    AFTER_CALLS,
+    handles_not_finite,
+    is_finite_gradient,
+    is_lost_gradient,
+    is_not_taken,
+    is_of_calls_before,
+    within_range,
+)
 from .plan import probes
 from .probe import Change, Probe
 from .work import Budget
@@ -50,7 +58,7 @@ JUMP = 1e6
 """A difference that is so many times larger than its bar is no rounding, even of numbers in float32."""
 GRADIENTS = (INPUT_GRADIENT, OUTPUT_GRADIENT)
 ISOLATED = "isolated"
-FEEDINGS = ("end to end", "second call", "third call")
+FEEDINGS = ("end to end", *AFTER_CALLS)
 """The feeding of a comparison at the root, by the number of calls before."""
 
 CellComparisons = list[tuple[str, Comparison]]
@@ -117,6 +125,7 @@ class Prober:
         budget, kept = Budget.of(self.reference), self._compares_gradients(side)
         struck, not_taken = False, dict[str, str]()
         found: CellComparisons = []
+        after_calls: CellComparisons = []
         for grads, probe in self._in_order(side):
             count = counts[grads]
             self.spent = already + time.monotonic() - started
@@ -137,8 +146,11 @@ class Prober:
             try:
                 found = self._judge_with_choices(side, probe, *on_reference)
                 if is_not_taken(probe, [c for _, c in found]):
-                    not_taken.setdefault(probe.name, found[0][1].reason)
-                    count.chosen.discard(probe.choice)
+                    if is_of_calls_before([c for _, c in found]):  # it takes the size; another may show more
+                        after_calls = after_calls or found
+                    else:
+                        not_taken.setdefault(probe.name, found[0][1].reason)
+                        count.chosen.discard(probe.choice)
                     found = []
                     continue
                 if found:
@@ -151,6 +163,7 @@ class Prober:
                 self.judged.append(probe.name)
             if found:
                 break
+        found = found or after_calls
         self.spent = already + time.monotonic() - started
         self.notes += _not_taken_notes(side.name, self.reference.name, not_taken)
         self.notes.append(_note(side.name, self.reference.name, counts[False], counts[True], struck=struck))

@@ -33,11 +33,14 @@ def scans(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
             yield Hypothesis(cause, partial(with_other_nodes, cell.program, positions, make), len(positions))
 
 
+_SCANS = {"cumsum": scanning.cumsum, "cumprod": scanning.cumprod}
+
+
 def _scan(op: str, axis: int, exclusive: bool, reverse: bool, _: Builder, node: object, operands: Operands) -> Results:
     """Return the scan of the operand. An exclusive one starts with 0 or 1, and lacks the last element."""
     (x,) = (operand for operand in operands if operand is not None)
     x = shaping.flip(x, axes=(axis,)) if reverse else x
-    result: SymbolicTensor = getattr(scanning, op)(x, axis=axis)
+    result: SymbolicTensor = _SCANS[op](x, axis=axis)
     if exclusive:
         size, first = x.shape[axis], [int(i == axis % x.ndim) for i in range(x.ndim)]
         longer = slicing.pad(

@@ -182,9 +182,28 @@ def test_a_table_that_is_too_short_for_the_next_call() -> None:
 
     one, other = network(Positions()), network(FirstPositions())
     report = parity.compare(one, other, (torch.randn(2, 7, 3),), probe=True)
-    assert "raises RuntimeError" in str(report)
+    assert "in a second call with size 1 in place of 7" in " ".join(str(report).split())
     (cause,) = report.cells[""].causes  # with one row, which every table is long enough for, no Cell alone is wrong
     assert cause.summary == "the candidate keeps 1.positions from one call to the next, the reference doesn't"
+
+
+def test_a_table_that_raises_after_another_call_is_no_size_that_is_not_taken() -> None:
+    class Positions(nn.Module):
+        def __init__(self, keeps: bool) -> None:
+            super().__init__()
+            self.keeps = keeps
+            self.positions: Tensor | None = None
+
+        def forward(self, x: Tensor) -> Tensor:
+            if self.positions is None or not self.keeps:
+                self.positions = torch.arange(x.shape[1])
+            return x + self.positions[: x.shape[1], None]
+
+    right, wrong = network(Positions(False)), network(Positions(True))
+    report = parity.compare(right, wrong, (torch.randn(2, 7, 3),), probe=True, diagnose_seconds=0)
+    assert "raises RuntimeError" in str(report)
+    assert not report.ok
+    assert parity.compare(right, network(Positions(False)), (torch.randn(2, 7, 3),), probe=True).ok
 
 
 def test_what_a_port_keeps() -> None:
