@@ -184,12 +184,9 @@ class Prober:
         if not all(is_lost_gradient(c) for _, c in found):
             return found
         limited = within_range(probe)
-        on_reference = self._on_reference(side, limited, grads=True)
-        budget.add(2, grads=True, larger=self._growth(limited))
-        if on_reference is None:
-            return found
-        if inner := self._judge_with_choices(side, limited, *on_reference):
-            return inner
+        inner = self._judge_again(side, limited, budget, grads=True)
+        if inner is None or inner:
+            return inner or found
         c = found[0][1]
         self.notes.append(
             f"gradients of {side.name} overflow with {probe.name}, where its outputs agree: {c.kind} {c.tensor} is "
@@ -204,12 +201,9 @@ class Prober:
         between both, and it is one function.
         """
         beside = replace(probe, name=f"{probe.name}, but not at these", inside=probe.beside, beside=None, exact=False)
-        on_reference = self._on_reference(side, beside, grads=True)
-        budget.add(2, grads=True, larger=1.0)
-        if on_reference is None:
-            return found
-        if others := self._judge_with_choices(side, beside, *on_reference):
-            return others
+        others = self._judge_again(side, beside, budget, grads=True)
+        if others is None or others:
+            return others or found
         path, c = found[0]
         self.notes.append(
             f"gradients differ at exactly the values at which operations switch, and agree beside them: in "
@@ -220,9 +214,13 @@ class Prober:
     def _in_float64(self, side: Side, probe: Probe, budget: Budget) -> CellComparisons:
         """Return what fails in float64 on a probe for the working dtype: then it isn't the dtype's fault."""
         exact = replace(probe, name=probe.name.partition(", in ")[0], working=False)
-        budget.add(2, grads=False, larger=self._growth(exact))
-        on_reference = self._on_reference(side, exact, grads=False)
-        return [] if on_reference is None else self._judge_with_choices(side, exact, *on_reference)
+        return self._judge_again(side, exact, budget, grads=False) or []
+
+    def _judge_again(self, side: Side, probe: Probe, budget: Budget, *, grads: bool) -> CellComparisons | None:
+        """Return the failures of a side on a variant of a probe; None if the reference can't be judged by there."""
+        budget.add(2, grads=grads, larger=self._growth(probe))
+        on_reference = self._on_reference(side, probe, grads=grads)
+        return None if on_reference is None else self._judge_with_choices(side, probe, *on_reference)
 
     def _growth(self, probe: Probe) -> float:
         """The number of elements of a probe's inputs, as a multiple of that of the given ones."""

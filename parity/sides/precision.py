@@ -104,15 +104,11 @@ class DoublePrecision(TorchFunctionMode):
             result = self._call(func, args, kwargs)
         return self.dtypes.noted(func, args, kwargs, result)
 
-    def widen(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a tensor of float32 or half precision in float64, and any other as it is."""
-        return _widen(tensor)
-
     def _exactly(self, numbers: torch.Tensor) -> torch.Tensor:
         """Return numbers in float64, as they are or perturbed."""
         rounded = numbers.detach()
         is_perturbed = self.perturbed and rounded.dtype in _WIDER
-        wide = perturb_tensor(rounded) if is_perturbed else _widen(rounded)
+        wide = perturb_tensor(rounded) if is_perturbed else widen(rounded)
         self.dtypes.note(wide, rounded.dtype)
         return wide.requires_grad_(numbers.requires_grad)
 
@@ -153,7 +149,7 @@ class DoublePrecision(TorchFunctionMode):
         if tensor.dtype in _WIDER and tensor.is_leaf and not tensor.requires_grad and not tensor._is_view():
             narrow = tensor.data
             self._widened.append((tensor, narrow))
-            tensor.data = _widen(narrow)
+            tensor.data = widen(narrow)
             self.dtypes.note(tensor, narrow.dtype)
 
     def _narrow(self) -> None:
@@ -178,7 +174,7 @@ def in_double(tree: Any) -> Any:
     """
     kind = type(tree)
     if kind in _TENSORS:
-        return _widen(tree)
+        return widen(tree)
     if kind in _OTHERS:
         return tree
     if kind is torch.dtype:
@@ -190,7 +186,7 @@ def in_double(tree: Any) -> Any:
     if kind is dict:
         return {key: in_double(part) for key, part in tree.items()}
     if isinstance(tree, torch.Tensor):
-        return _widen(tree)
+        return widen(tree)
     return pytree.tree_map_only((torch.Tensor, torch.dtype), in_double, tree)
 
 
@@ -221,7 +217,8 @@ def _changes_first(name: str) -> bool:
     return in_place or name.startswith("__i") or name == "__setitem__"
 
 
-def _widen(tensor: torch.Tensor) -> torch.Tensor:
+def widen(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of float32 or half precision in float64, and any other as it is."""
     return tensor.to(_WIDER[tensor.dtype]) if tensor.dtype in _WIDER else tensor
 
 

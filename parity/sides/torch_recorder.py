@@ -17,7 +17,7 @@ from ..pairing.same_inputs import Calls
 from ..support.tensors import as_tensor
 from ..support.user_code import user_line
 from .cell_arguments import nest_outputs
-from .precision import DoublePrecision, add_jitter, is_inexact
+from .precision import DoublePrecision, add_jitter, is_inexact, widen
 from .recorded_arrays import RecordedArrays
 from .records import (
     INPUT,
@@ -220,7 +220,7 @@ class Recorder:
     def _record(self, key: Key, tensor: torch.Tensor) -> tuple[Array | None, torch.Tensor]:
         """Record the tensor at a boundary; return the value to pass on, after its array, if that was recorded."""
         bare = tensor.detach().resolve_conj()
-        whole = bare if self.double is None else self.double.widen(bare)
+        whole = bare if self.double is None else widen(bare)
         own = self._with_array(whole, key, self.replay.value)
         array = None
         if self.run.inner or not key.path:
