@@ -35,6 +35,25 @@ def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
     return result
 
 
+def is_real(tensor: torch.Tensor) -> bool:
+    """Whether a tensor holds real floating-point numbers; 8-bit floats are codes, like integers."""
+    return tensor.is_floating_point() and tensor.element_size() > 1
+
+
+def is_inexact(tensor: torch.Tensor) -> bool:
+    """Whether a tensor holds real floating-point numbers or complex ones."""
+    return is_real(tensor) or tensor.is_complex()
+
+
+def as_tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """Return a tensor with a copy of an array's data; `ConversionError` for a dtype that torch lacks."""
+    if array.dtype.isbuiltin == 1:
+        return torch.from_numpy(np.array(array))
+    dtype = torch_dtype(array.dtype)  # bfloat16 or an 8-bit float, which torch doesn't read from NumPy
+    bits = np.int16 if array.dtype.itemsize == 2 else np.uint8
+    return torch.from_numpy(np.array(array).view(bits)).view(dtype)
+
+
 def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
     """The torch dtype of a NumPy dtype; `ConversionError` if there is none."""
     if dtype.name not in TORCH_DTYPES:

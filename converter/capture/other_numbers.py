@@ -8,6 +8,9 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from ...runtime.ir.types import is_floating
+from ..dtypes import is_real
+
 Array = np.ndarray[Any, Any]
 
 
@@ -16,7 +19,7 @@ def other_numbers(array: Array) -> Array:
 
     The factor depends on the index of the number only, and varies from one to the next.
     """
-    if array.dtype.kind != "f" and array.dtype.name != "bfloat16":
+    if not is_floating(array.dtype):
         return array
     golden = 0.6180339887498949
     factors = 0.5 + 0.5 * ((np.arange(array.size) + 1) * golden % 1.0)
@@ -27,7 +30,7 @@ def with_other_numbers(arguments: Any) -> Any:
     """The arguments of a call with other numbers in their tensors."""
 
     def change(x: torch.Tensor) -> torch.Tensor:
-        if not (x.is_floating_point() or x.is_complex()):
+        if not (is_real(x) or x.is_complex()):
             return x
         whole = x.detach().resolve_conj()
         real = torch.view_as_real(whole) if x.is_complex() else whole

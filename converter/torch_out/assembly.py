@@ -10,12 +10,13 @@ from torch import nn
 from ...runtime.errors import ConversionError, require_supported
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Value, is_floating
+from ..dtypes import as_tensor
 from ..structure.depth import raise_recursion_limit
 from ..structure.interfaces import interfaces
 from ..structure.naming import identifier
 from ..structure.program_names import NAMES
 from .graphs import GraphWriter, Missing, ModuleExtras
-from .modules import OWN, CellContents, VaryingCell, as_tensor, create_module, state_of
+from .modules import OWN, CellContents, VaryingCell, create_module, state_of
 from .network import TorchModule, TorchNetwork
 from .walk import Graph
 

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import nn
 
-from ...runtime.errors import ConversionError
 from .code import code
 from .walk import Graph
 
@@ -91,14 +89,3 @@ def _empty_module(class_name: str, graph: Graph) -> ProgramModule:
     forward.__signature__ = graph.signature  # type: ignore[attr-defined]
     cls: type[ProgramModule] = type(class_name, (ProgramModule,), {"forward": forward, "__module__": __name__})
     return cls()
-
-
-def as_tensor(array: Any) -> torch.Tensor:
-    """A tensor with a copy of an array's data, bfloat16 too; `ConversionError` for a dtype that torch lacks."""
-    if array.dtype.name == "bfloat16":
-        import numpy as np
-
-        return torch.from_numpy(np.array(array).view(np.int16)).view(torch.bfloat16)
-    if array.dtype.isbuiltin != 1:
-        raise ConversionError(f"torch doesn't compute with {array.dtype.name}")
-    return torch.from_numpy(array.copy())

@@ -17,6 +17,7 @@ from ...converter.capture.containers import open_containers
 from ...converter.capture.export_errors import require_ready
 from ...converter.capture.modes import is_training_in_part
 from ...converter.capture.wrappers import unwrap_arguments
+from ...converter.dtypes import is_real
 from ...converter.exclusive import one_at_a_time
 from ...converter.onnx_out.export import to_onnx
 from ...converter.onnx_out.naming import input_names
@@ -322,14 +323,14 @@ def compare(
 
 def _has_numbers(module: torch.nn.Module) -> bool:
     """Whether a module has floating-point parameters or buffers, which say in which dtype it computes."""
-    return any(tensor.is_floating_point() for tensor in (*module.parameters(), *module.buffers()))
+    return any(is_real(tensor) for tensor in (*module.parameters(), *module.buffers()))
 
 
 def _in_dtype(args: Any, keywords: Any, *, dtype: torch.dtype) -> tuple[Any, Any]:
     """Return arguments with all floating-point tensors in a dtype."""
 
     def converted(tensor: torch.Tensor) -> torch.Tensor:
-        return convert(tensor, dtype) if tensor.is_floating_point() else tensor
+        return convert(tensor, dtype) if is_real(tensor) else tensor
 
     result: tuple[Any, Any] = pytree.tree_map_only(torch.Tensor, converted, (args, keywords))
     return result

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...converter.dtypes import as_tensor
 from ...converter.onnx_in.importing import from_onnx
 from ...runtime import tree
 from ...runtime.compiled.session import Session
 from ...runtime.ir.types import is_floating
 from ..results.quantization_costs import Errors
 from ..sides.records import Array
-from ..support.tensors import as_tensor
 from .calibration import Calibration
 
 Loss = Callable[[Any], torch.Tensor]

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ...converter.dtypes import torch_dtype
+from ...converter.dtypes import is_inexact, torch_dtype
 from ...converter.seed import manual_seed
 from ...runtime.errors import UsageError
 from ...runtime.ir.types import as_dtype
-from ..sides.precision import DoublePrecision, convert, in_dtype, is_inexact
+from ..sides.precision import DoublePrecision, convert, in_dtype
 from ..support.user_code import report_user_errors
 
 State = Any

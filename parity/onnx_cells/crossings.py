@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.capture.other_numbers import with_other_numbers
+from ...converter.dtypes import is_inexact
 from ...runtime.ir.types import is_floating
 from ..sides.records import INPUT, OUTPUT, Array, Key, Records, gradient_key
 
@@ -83,7 +84,7 @@ def other_sample(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tupl
     def change(x: torch.Tensor) -> torch.Tensor:
         nonlocal changed, count
         count += 1
-        if x.is_floating_point() or x.is_complex():
+        if is_inexact(x):
             result: torch.Tensor = with_other_numbers(x) * (1 - count % 8 / 64)
         else:
             result = x.reshape(-1).roll(count).reshape(x.shape)

@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from ...converter.capture.containers import open_containers
 from ...converter.capture.export_errors import eager_error
 from ...converter.capture.modes import in_mode
+from ...converter.dtypes import is_inexact
 from ...converter.mapped_weights import MappedWeights
 from ...converter.seed import manual_seed
 from ...runtime.errors import CellbridgeError, UsageError
@@ -262,7 +263,7 @@ class _Run:
         for place, leaf in enumerate(leaves):
             if not isinstance(leaf, torch.Tensor):
                 continue
-            if leaf.is_floating_point() or leaf.is_complex():
+            if is_inexact(leaf):
                 # what comes from an embedding of integers has no gradient to pass on, but gets one
                 leaf = leaf.clone() if leaf.requires_grad else leaf.detach().requires_grad_()
                 keep = self._keep(file.with_name(f"{file.name}-{number}.pt"), number, kept)
@@ -289,7 +290,7 @@ def _detached(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _with_gradient(tensor: torch.Tensor) -> torch.Tensor:
-    number = tensor.is_floating_point() or tensor.is_complex()
+    number = is_inexact(tensor)
     return tensor.detach().clone().requires_grad_().clone() if number else tensor.detach()
 
 

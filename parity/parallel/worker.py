@@ -14,10 +14,11 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.utils import _pytree as pytree
 
+from ...converter.dtypes import is_inexact
 from ...recorder import Recorder
 from ...runtime.errors import CellbridgeError, UsageError
 from ..inputs.model_file import ModelFile, load
-from ..sides.precision import default_dtype, is_inexact
+from ..sides.precision import default_dtype
 from ..support.user_code import report_user_errors
 from ..training.loss_network import mean_square
 from ..training.training_config import TrainingConfig

@@ -16,6 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ...converter.dtypes import is_real
 from ...runtime.ir.program import Program
 from ..results.comparison import Comparison
 from ..sides.records import Side
@@ -71,7 +72,7 @@ def within_range(probe: Probe) -> Probe:
 
 
 def _limited(x: torch.Tensor) -> torch.Tensor:
-    return x.clamp(-MOST, MOST) if x.is_floating_point() else x
+    return x.clamp(-MOST, MOST) if is_real(x) else x
 
 
 def handles_not_finite(side: Side) -> bool:

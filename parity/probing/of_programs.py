@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.utils import _pytree as pytree
 
-from ...converter.torch_out.modules import as_tensor
+from ...converter.dtypes import as_tensor
 from ...runtime import tree
 from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program

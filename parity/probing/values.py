@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...converter.dtypes import is_real
 from ..sides.records import Arguments
 from .probe import Change, Probe, with_tensors
 
@@ -49,7 +50,7 @@ class Inputs:
         """Tell masks from numbers and indices, by name, dtype and values."""
         masks = [place for place, (name, x) in tensors.items() if x.numel() > 1 and _is_mask(name, x)]
         others = [(place, x) for place, (_, x) in tensors.items() if place not in masks and x.dtype != torch.bool]
-        numbers = [place for place, x in others if x.is_floating_point()]
+        numbers = [place for place, x in others if is_real(x)]
         indices = [place for place, x in others if not x.is_floating_point()]
         by_place = {place: x for place, (_, x) in tensors.items()}
         return cls(arguments, by_place, {place: name for place, (name, _) in tensors.items()}, numbers, indices, masks)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from ...converter.capture.copying import copy_module
-from ...converter.dtypes import torch_dtype
+from ...converter.dtypes import as_tensor, torch_dtype
 from ...converter.structure.program_names import named_buffers, named_parameters
 from ...runtime.errors import UsageError
 from ...runtime.ir.types import as_dtype
@@ -17,7 +17,6 @@ from ..options import Options
 from ..sides.precision import WorkingDtypeCaster
 from ..sides.records import ParameterInfo, Records
 from ..sides.torch_side import TorchSide
-from ..support.tensors import as_tensor
 from ..training.loss_network import mean_square
 from ..training.torch_steps import Batch
 from ..training.training_config import TrainingConfig

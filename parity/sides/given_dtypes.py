@@ -10,9 +10,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.capture.holders import preserve_state
+from ...converter.dtypes import is_inexact, is_real
 from ...runtime.errors import UsageError
 from ..dtypes import WORKING_DTYPES
-from .precision import KEEPING_DTYPES, convert, default_dtype, in_dtype, is_inexact
+from .precision import KEEPING_DTYPES, convert, default_dtype, in_dtype
 
 
 def keep_dtypes_if_needed(
@@ -56,7 +57,7 @@ def keep_dtypes_if_needed(
         return working_dtype, []
     own = " and ".join(sorted(_name(dtype) for dtype in floating))
     leaves = [leaf for leaf in pytree.tree_leaves((args, dict(kwargs))) if isinstance(leaf, torch.Tensor)]
-    of_inputs = [_name(leaf.dtype) for leaf in leaves if leaf.is_floating_point()]
+    of_inputs = [_name(leaf.dtype) for leaf in leaves if is_real(leaf)]
     KEEPING_DTYPES.add(module)
     for dtype in dict.fromkeys([working_dtype, *of_inputs]):
         if dtype in WORKING_DTYPES and runs(dtype):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ...converter.capture.custom_backward import Function, intercept_functions, run_backward, run_forward
+from ...converter.dtypes import is_real
 from ...converter.seed import manual_seed
 from .precision import DoublePrecision, in_dtype
 
@@ -111,13 +112,13 @@ def audit_backwards(
 
 
 def _is_floating(x: Any) -> bool:
-    return isinstance(x, Tensor) and x.is_floating_point()
+    return isinstance(x, Tensor) and is_real(x)
 
 
 def _cotangent(y: Any, is_non_differentiable: bool) -> Any:
     if not isinstance(y, Tensor):
         return None
-    return torch.randn_like(y) if y.is_floating_point() and not is_non_differentiable else torch.zeros_like(y)
+    return torch.randn_like(y) if is_real(y) and not is_non_differentiable else torch.zeros_like(y)
 
 
 def _are_near(a: Tensor | None, b: Tensor | None) -> bool:

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from ...converter.capture.holders import preserve_state
 from ...converter.capture.modes import in_mode
+from ...converter.dtypes import is_inexact
 from ...converter.torch_version import has_change
 from .backward_calls import backward_call
 from .declared_dtypes import DeclaredDtypes
@@ -232,11 +233,6 @@ class _PerturbedGradient(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: torch.Tensor) -> Any:
         return g * PERTURBATION
-
-
-def is_inexact(tensor: torch.Tensor) -> bool:
-    """Whether a tensor holds floating-point or complex numbers."""
-    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def convert(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

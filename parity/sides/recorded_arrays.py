@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
 
 import torch
 
-from ...runtime.ir.types import BFLOAT16
-from ..support.tensors import as_tensor
+from ...converter.dtypes import as_tensor, numpy_dtype
 from .records import Array
 
 
@@ -51,12 +49,11 @@ class RecordedArrays:
     def tensor_of(self, array: Array, dtype: torch.dtype) -> torch.Tensor:
         """Return a recorded array as a tensor, which must not be changed in place, and keep what it holds."""
         if (id(array), dtype) not in self._fed:
-            is_shared = array.flags.writeable and array.dtype != BFLOAT16
+            is_shared = array.flags.writeable and array.dtype.isbuiltin == 1
             tensor = (torch.from_numpy(array) if is_shared else as_tensor(array)).to(dtype)
-            held: Any = tensor.float() if dtype == torch.bfloat16 else tensor
             self._fed[id(array), dtype] = array, tensor
-            if not tensor.is_complex() and dtype != torch.bfloat16:
-                self.keep(tensor, held.numpy())
+            if not dtype.is_complex and numpy_dtype(dtype).isbuiltin == 1:
+                self.keep(tensor, tensor.numpy())
         return self._fed[id(array), dtype][1]
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...converter.dtypes import is_real
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT32, Constant, Node
 from .records import Array
@@ -42,7 +43,7 @@ def perturb_tensor(tensor: torch.Tensor) -> torch.Tensor:
         return tensor
     if tensor.is_complex():
         return torch.view_as_complex(perturb_tensor(torch.view_as_real(tensor.resolve_conj())))
-    if not tensor.is_floating_point():
+    if not is_real(tensor):
         return tensor
     return torch.from_numpy(np.asarray(perturb(tensor.double().numpy(force=True))))
 

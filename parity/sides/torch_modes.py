@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...converter.capture.cell_hooks import pause_watching
+from ...converter.dtypes import is_real
 from ...runtime.programs.call import as_array
 from .control_flow import in_python
 from .precision import add_jitter
@@ -146,7 +147,7 @@ class JitteredOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return pytree.tree_map_only(torch.Tensor, self._jitter, result)
 
     def _jitter(self, tensor: torch.Tensor) -> torch.Tensor:
-        if not tensor.is_floating_point() or tensor.is_sparse:
+        if not is_real(tensor) or tensor.is_sparse:
             return tensor
         noisy = add_jitter(tensor, self.generator, tensor.dtype, self.units)
         return torch.where((tensor == tensor.round()) | ~tensor.isfinite(), tensor, noisy)

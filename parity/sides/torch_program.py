@@ -10,6 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.capture.export import from_torch
+from ...converter.dtypes import is_real
 from ...runtime.errors import ConversionWarning
 from ...runtime.ir.program import Program
 from .hand_written import audit_backwards
@@ -56,4 +57,4 @@ def capture_program(
 
 def _cast(tree: Any, dtype: str) -> Any:
     target = getattr(torch, dtype)
-    return pytree.tree_map_only(torch.Tensor, lambda t: t.to(target) if t.is_floating_point() else t, tree)
+    return pytree.tree_map_only(torch.Tensor, lambda t: t.to(target) if is_real(t) else t, tree)

@@ -11,13 +11,13 @@ import torch
 
 from ...converter.capture.cell_hooks import count_call
 from ...converter.capture.containers import structure
+from ...converter.dtypes import as_tensor, is_inexact
 from ...runtime.ir.types import CellCall
 from ...runtime.programs.call import as_array
 from ..pairing.same_inputs import Calls
-from ..support.tensors import as_tensor
 from ..support.user_code import user_line
 from .cell_arguments import nest_outputs
-from .precision import DoublePrecision, add_jitter, is_inexact, widen
+from .precision import DoublePrecision, add_jitter, widen
 from .recorded_arrays import RecordedArrays
 from .records import (
     INPUT,
@@ -183,8 +183,8 @@ class Recorder:
             key = Key(call.path, call.index, OUTPUT, slot)
             with torch._C.DisableTorchFunction():
                 output = as_tensor(feed.values[key])
-                output = output.to(dtype) if output.is_floating_point() else output
-            outputs.append(output.requires_grad_(output.is_floating_point() and key not in feed.untracked))
+                output = output.to(dtype) if is_inexact(output) else output
+            outputs.append(output.requires_grad_(is_inexact(output) and key not in feed.untracked))
         self.leaves += [output for output in outputs if output.requires_grad]
         return nest_outputs(slots, outputs)
 
@@ -258,7 +258,7 @@ class Recorder:
             value = None  # the reference has real numbers there
         if value is not None and (key.kind in (INPUT, OUTPUT) or value.shape == tuple(like.shape)):
             passed = self.recorded.tensor_of(value, like.dtype)
-        if self.run.jitter is not None and like.is_floating_point():
+        if self.run.jitter is not None and is_inexact(like):
             passed = add_jitter(passed, self.generator, like.dtype, self.run.jitter_units)
         return torch.view_as_complex(passed) if tensor.is_complex() else passed
 

@@ -16,7 +16,7 @@ from ...converter.capture.checkpoints import keep_activations
 from ...converter.capture.export_errors import eager_error
 from ...converter.capture.modes import in_mode
 from ...converter.capture.other_numbers import with_other_numbers
-from ...converter.dtypes import numpy_dtype
+from ...converter.dtypes import as_tensor, is_inexact, numpy_dtype
 from ...converter.seed import manual_seed
 from ...converter.structure.depth import depth_of, raise_recursion_limit
 from ...converter.structure.program_names import named_buffers, named_modules, named_parameters
@@ -26,21 +26,14 @@ from ...runtime.ir.types import is_floating
 from ...runtime.programs.call import as_array
 from ..options import Options
 from ..pairing.same_inputs import Calls, same_tensors
-from ..support.tensors import as_tensor, dense
+from ..support.tensors import dense
 from ..weights.coverage import Ties
 from .gradient_code import cells_with_gradient_code
 from .interpreter_side import InterpreterSide
 from .kept_state import KeptState
 from .operator_faults import RightGradients
 from .parameter_uses import ParameterUses
-from .precision import (
-    DoublePrecision,
-    WorkingDtypeCaster,
-    convert,
-    in_dtype,
-    is_inexact,
-    keeps_all,
-)
+from .precision import DoublePrecision, WorkingDtypeCaster, convert, in_dtype, keeps_all
 from .records import (
     INPUT,
     Arguments,

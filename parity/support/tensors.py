@@ -8,16 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...runtime.ir.types import BFLOAT16
+from ...converter.dtypes import as_tensor
 
 Array = np.ndarray[Any, Any]
-
-
-def as_tensor(array: Array) -> torch.Tensor:
-    """Return a copy of an array of a dtype that torch has as a tensor."""
-    if array.dtype == BFLOAT16:  # which torch doesn't read from NumPy
-        return torch.from_numpy(np.array(array).view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(np.array(array))
 
 
 def as_tensors(arrays: Sequence[Array]) -> tuple[torch.Tensor, ...]:

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ...converter.dtypes import is_inexact
 from ...runtime import tree
 from ...runtime.errors import UsageError
 from ...runtime.ir.program import Program
 from ...runtime.programs.call import as_array
 from ...runtime.programs.interpreter import bind
 from ..dtypes import cast_floating
-from ..sides.precision import is_inexact
 from .torch_steps import Batch
 
 

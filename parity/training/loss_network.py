@@ -13,12 +13,12 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
+from ...converter.dtypes import is_inexact
 from ...runtime import tree
 from ...runtime.errors import UsageError
 from ...runtime.ir.program import Program
 from ..dtypes import HALVES
 from ..options import Options
-from ..sides.precision import is_inexact
 from ..sides.torch_program import capture_program
 
 Loss = Callable[[Any], torch.Tensor]

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from ...converter.dtypes import as_tensor
 from ...converter.seed import manual_seed
 from ...runtime.ir.types import as_dtype
 from ...runtime.programs.call import as_array
@@ -19,7 +20,6 @@ from ..sides.frameworks import Framework
 from ..sides.precision import DoublePrecision, add_jitter
 from ..sides.records import Array, Draw
 from ..sides.torch_modes import Draws
-from ..support.tensors import as_tensor
 from ..weights.mapping import Weights
 from .quantities import LOSS, Quantities, Quantity, TrainingRecord
 from .torch_updates import TorchUpdates

@@ -13,11 +13,12 @@ from torch.utils import _pytree as pytree
 from ...converter.capture.checkpoints import keep_activations
 from ...converter.capture.copying import copy_module
 from ...converter.capture.export_errors import eager_error
+from ...converter.dtypes import is_inexact
 from ...converter.seed import manual_seed
 from ...runtime.amp.scalers import DynamicLossScaler
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.programs.call import as_array
-from ..sides.precision import DoublePrecision, add_jitter, convert, in_dtype, is_inexact
+from ..sides.precision import DoublePrecision, add_jitter, convert, in_dtype
 from ..sides.records import Array, Draw
 from ..sides.torch_modes import Draws, RecordableCalls
 from ..sides.torch_side import require_gradient

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...converter.dtypes import as_tensor
 from ...runtime.errors import ShapeError, UsageError
 from ...runtime.memory import check_memory
 from ...runtime.programs.call import as_array
 from ...runtime.storage.safetensors_bytes import from_bytes, to_bytes
 from ...runtime.train.checkpoint_format import decode, encode
 from ..support.files import atomic_path, write_bytes
-from ..support.tensors import as_tensor
 from .arrangements import Array
 
 PICKLED = (".pt", ".pth", ".bin")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...converter.dtypes import is_real
 from ...runtime.programs.call import as_array
 from ..pairing.cells import Pairing
 from .arrangements import Array
@@ -176,7 +177,7 @@ def _sources(entry: CarriedParameter) -> tuple[str, ...]:
 
 
 def _array(tensor: torch.Tensor, working_dtype: torch.dtype) -> Array:
-    return as_array(tensor.detach().to(working_dtype) if tensor.is_floating_point() else tensor.detach())
+    return as_array(tensor.detach().to(working_dtype) if is_real(tensor) else tensor.detach())
 
 
 def _places(cell: Any) -> Iterator[tuple[str, Any]]:

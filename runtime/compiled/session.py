@@ -17,7 +17,6 @@ import onnxruntime.capi.onnxruntime_pybind11_state as ort_errors
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ..errors import UsageError
-from ..ir.types import BFLOAT16
 from ..lowering.graph import CELL, SOURCE
 from ..onnxruntime_package import conflict_hint, installed_packages
 from ..providers import PROVIDERS, find, short_name
@@ -362,18 +361,21 @@ def best_provider() -> str:
 def ort_value(array: Array) -> ort.OrtValue:
     """Return an array as a tensor of ONNX Runtime that shares its memory on the CPU."""
     array = np.asarray(array, order="C")
-    if array.dtype == BFLOAT16:
-        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, onnx.TensorProto.BFLOAT16)
+    if array.dtype.isbuiltin != 1:  # bfloat16 or an 8-bit float
+        element_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, element_type)
     return ort.OrtValue.ortvalue_from_numpy(array)
 
 
 def array_of(value: ort.OrtValue) -> Array:
     """Return a tensor of ONNX Runtime as an array."""
-    if value.element_type() != onnx.TensorProto.BFLOAT16:
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(value.element_type())
+    if dtype.isbuiltin == 1:
         return np.asarray(value.numpy())
-    # OrtValue.numpy() doesn't support bfloat16; results are in the CPU's memory whatever the provider
+    # OrtValue.numpy() raises for bfloat16, and returns 8-bit floats as their codes; results are in the CPU's memory
+    # whatever the provider
     data = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
-    return np.frombuffer(data, BFLOAT16).reshape(value.shape())
+    return np.frombuffer(data, dtype).reshape(value.shape())
 
 
 def _proto(model: onnx.ModelProto | str | PathLike[str]) -> onnx.ModelProto:

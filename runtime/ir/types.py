@@ -23,6 +23,13 @@ FLOAT64: np.dtype[Any] = np.dtype(np.float64)
 INT32: np.dtype[Any] = np.dtype(np.int32)
 INT64: np.dtype[Any] = np.dtype(np.int64)
 BOOL: np.dtype[Any] = np.dtype(np.bool_)
+_FLOATS_OF_8_BITS = tuple(
+    np.dtype(scalar)
+    for scalar in (
+        ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz,
+        ml_dtypes.float8_e8m0fnu,
+    )
+)  # fmt: skip
 
 MAX_RANK = 64  # the largest in NumPy
 
@@ -43,6 +50,14 @@ def in_native_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def is_floating(dtype: np.dtype[Any]) -> bool:
     """Whether `dtype` is float64, float32, float16 or bfloat16."""
     return dtype in (FLOAT32, FLOAT64, FLOAT16, BFLOAT16)
+
+
+def carries_gradients(dtype: np.dtype[Any]) -> bool:
+    """Whether gradients pass through values of `dtype`: floating-point numbers, and 8-bit floats between two casts.
+
+    As in ATen, the gradient of an 8-bit float has the same 8 bits.
+    """
+    return is_floating(dtype) or dtype in _FLOATS_OF_8_BITS
 
 
 def is_half(dtype: np.dtype[Any]) -> bool:

@@ -154,8 +154,8 @@ def lower_program(
         ConversionError: an op has no ONNX form with these attributes or symbolic sizes, or in that opset.
     """
     while True:
-        lowering = Lowering(program, choice.opset, inputs, results, choice.ceiling)
         try:
+            lowering = Lowering(program, choice.opset, inputs, results, choice.ceiling)
             lowering.lower(nodes)
         except opsets.NewerOpset as newer:
             choice = choice.after(newer)

@@ -26,6 +26,7 @@ from .declarations import (
     unary,
     zero,
 )
+from .float8 import cast_to_float8, is_float8, to_float8
 from .registry import Array, OnnxGraph, Rule, Tensor, Type, operator, require
 
 # ---- arithmetic ----
@@ -337,7 +338,10 @@ def _(graph: OnnxGraph, x: str, *, minimum: float | None, maximum: float | None,
 
 @operator
 def cast(x: Tensor, *, dtype: np.dtype[Any]) -> Tensor:
-    """`x` in another dtype: floats are truncated to integers, nonzero numbers are True. ATen _to_copy, ONNX Cast-19."""
+    """`x` in another dtype: floats are truncated to integers, nonzero numbers are True. ATen _to_copy, ONNX Cast-19.
+
+    For 8-bit floats, see `float8`.
+    """
 
 
 @cast.infer
@@ -347,7 +351,7 @@ def _(x: Type, *, dtype: np.dtype[Any]) -> Type:
 
 @cast.native_kernel
 def _(x: Array, *, dtype: np.dtype[Any]) -> Array:
-    return x.astype(dtype, copy=False)
+    return to_float8(x, dtype) if is_float8(dtype) and x.dtype != dtype else x.astype(dtype, copy=False)
 
 
 @cast.vjp
@@ -357,4 +361,4 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, dtype: np.dtype[Any]) -> Rule:
 
 @cast.onnx
 def _(graph: OnnxGraph, x: str, *, dtype: np.dtype[Any]) -> str:
-    return graph.cast(x, dtype)
+    return cast_to_float8(graph, x, dtype) if is_float8(dtype) else graph.cast(x, dtype)

@@ -12,7 +12,7 @@ from .. import tree
 from ..errors import UsageError
 from ..ir.dims import SymbolicDim, substitute
 from ..ir.program import Gradients, Program
-from ..ir.types import BFLOAT16, Value, in_native_order, is_floating
+from ..ir.types import Value, as_dtype, in_native_order, is_floating
 from .gradient_program import GradientProgram, differentiate
 from .interpreter import bind, execute
 
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 def as_array(tensor: Any) -> Array:
-    """Return a NumPy array with the data of an array, a `Tensor` or a torch tensor (including bfloat16).
+    """Return a NumPy array with the data of an array, a `Tensor` or a torch tensor (bfloat16 and 8-bit floats too).
 
     Complex numbers of shape S become pairs of reals, (*S, 2).
     """
@@ -33,8 +33,12 @@ def as_array(tensor: Any) -> Array:
     if str(detached.layout).startswith("torch.sparse"):  # by coordinates, in compressed rows, ...
         detached = detached.to_dense()
     # a float64 run of parity reports the working dtype for its tensors, but not its element size
-    if str(detached.dtype) == "torch.bfloat16" and detached.element_size() == BFLOAT16.itemsize:
-        return np.asarray(detached.float().numpy().astype(BFLOAT16))
+    name = str(detached.dtype).removeprefix("torch.")
+    if name == "bfloat16" or name.startswith("float8"):  # torch's own conversion to NumPy lacks these
+        narrow = as_dtype(name)
+        if detached.element_size() == narrow.itemsize:
+            with np.errstate(invalid="ignore"):  # for NaN as an 8-bit float
+                return np.asarray(detached.float().numpy().astype(narrow))
     resolved = detached.resolve_conj().resolve_neg()
     if resolved.is_complex():
         return np.stack([np.asarray(part.numpy()) for part in (resolved.real, resolved.imag)], axis=-1)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import ProgramError
 from ..ir.program import Program
-from ..ir.types import BOOL, CellCall, Node, Value, is_floating
+from ..ir.types import BOOL, CellCall, Node, Value, carries_gradients, is_floating
 from ..ops import creation, elementwise
 from ..ops.registry import get
 from ..tracing import Builder, SymbolicTensor
@@ -81,8 +81,8 @@ def active_values(nodes: Iterable[Node], leaves: Iterable[Value]) -> set[Value]:
     for node in nodes:
         reached = active.intersection(value for value in node.inputs if value is not None)
         if reached and node.op != "stop_gradient":
-            integers = not any(is_floating(value.dtype) for value in reached)
-            active |= {v for v in node.outputs if is_floating(v.dtype) or (integers and v.dtype != BOOL)}
+            integers = not any(carries_gradients(value.dtype) for value in reached)
+            active |= {v for v in node.outputs if carries_gradients(v.dtype) or (integers and v.dtype != BOOL)}
     return active
 
 

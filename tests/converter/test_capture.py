@@ -627,4 +627,4 @@ def test_what_is_made_of_a_program_that_reads_a_module_leaves_the_module_alone(t
         for parameter in copied.parameters():
             parameter.add_(1)
     assert torch.equal(module.weight, weight)
-    np.testing.assert_array_equal(program(x), module(x).detach().numpy())
+    np.testing.assert_allclose(program(x), module(x).detach().numpy(), rtol=1e-5)  # a sum of three in any order

@@ -9,13 +9,15 @@ import numpy as np
 
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import BOOL, FLOAT32, INT32, is_floating
-from ....runtime.ops import bits, comparison, elementwise
+from ....runtime.ops import bits, comparison, elementwise, float8
 from ....runtime.tracing import SymbolicTensor
 from ..model import protos
 from .context import Context
 from .table import cast, onnx
 
-SATURATING = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+OVERFLOWING = ("float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+"""8-bit floats that overflow in the IR; float8_e4m3fn saturates there."""
+_ROUNDED_TO_LARGEST = float8.LARGEST + 16.0  # half a unit in the last place above it
 ROUNDING = ("up", "down", "nearest")
 
 
@@ -26,9 +28,12 @@ def convert(x: SymbolicTensor, dtype: np.dtype[Any], *, saturate: bool = True, r
     limits: Any = ml_dtypes.finfo  # it has no type hints
     if dtype.name == "float8_e8m0fnu":
         return _exponent(x, dtype, round_mode)
-    if dtype.name in SATURATING and saturate and (is_floating(x.dtype)):
+    if dtype.name in OVERFLOWING and saturate and is_floating(x.dtype):
         most = float(limits(dtype).max)
         x = elementwise.clamp(x, minimum=-most, maximum=most)
+    elif dtype == float8.SATURATING and not saturate and is_floating(x.dtype):
+        overflows = comparison.greater(elementwise.abs(x), _ROUNDED_TO_LARGEST)
+        x = elementwise.where(overflows, np.asarray(np.nan).astype(x.dtype), x)
     if dtype.name in ("int4", "uint4", "int2", "uint2") and is_floating(x.dtype):
         x = cast(x, INT32)  # rounds towards zero; the cast below keeps the lowest bits
     if x.dtype.kind == "V" and not is_floating(x.dtype) and dtype == BOOL:
