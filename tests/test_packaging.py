@@ -121,6 +121,7 @@ def test_installed_package_is_the_wheel(scripts: Path, tmp_path: Path) -> None:
         assert Path(file.strip()).is_relative_to(scripts.parent)
 
 
+@pytest.mark.slow
 def test_an_editable_install_has_the_command_too(project: Path, tmp_path: Path) -> None:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
@@ -152,6 +153,7 @@ def test_a_source_distribution_has_documentation_tests_and_fixtures(tmp_path: Pa
     assert {file.relative_to(project).as_posix() for file in needed} <= inside
 
 
+@pytest.mark.slow
 def test_installed_command_prints_help(scripts: Path, tmp_path: Path) -> None:
     python = scripts / "python"
     for command in ([scripts / "parity"], [python, "-m", "cellbridge"], [python, "-m", "cellbridge.parity"]):
@@ -170,6 +172,7 @@ def test_installed_command_refuses_a_missing_file(scripts: Path, tmp_path: Path)
     run(scripts / "parity", "run", "absent.py", cwd=tmp_path, code=2)
 
 
+@pytest.mark.slow
 def test_installed_plugin_collects_a_model(scripts: Path, tmp_path: Path) -> None:
     (tmp_path / "parity_tiny.py").write_text(MODEL_FILE)
     output = run(scripts / "python", "-m", "pytest", "--collect-only", "-q", "parity_tiny.py", cwd=tmp_path)

@@ -152,6 +152,7 @@ def test_saved_printed_and_retyped(module_class: type[nn.Module], tmp_path: Any)
     assert all(output.dtype == np.float64 for output in flat(wide(x.double())))
 
 
+@pytest.mark.slow
 def test_parity_of_a_model_with_branches_and_loops() -> None:
     for module in (Branches(), Scanned()):
         report = parity.check(module, (torch.randn(5, 3),), round_trip=True)

@@ -15,6 +15,7 @@ def normal(*shape: int) -> torch.Tensor:
     return torch.randn(shape, generator=RNG, dtype=torch.float64)
 
 
+@pytest.mark.slow
 def test_functions_made_of_others(check):
     check(
         lambda x, y: [

@@ -69,6 +69,7 @@ def test_what_stays_in_eval_mode_is_told_by_its_outermost_part():
     assert parts_in_other_mode(Network().eval(), True) == []
 
 
+@pytest.mark.slow
 def test_reports_name_what_stays_in_eval_mode():
     network = fine_tuned()
     note = "in eval mode, as set in the module, while the others are in train mode: frozen.1"

@@ -237,7 +237,7 @@ def check_folded(case: Any, dtype: str, opset: int) -> None:
 
 
 @pytest.mark.parametrize("case", IN_ONNX, ids=str)
-@pytest.mark.every(4)
+@pytest.mark.every(8)
 def test_every_op_on_constants_is_folded_rightly(case: Any) -> None:
     check_folded(case, "float32", opsets.BEST)
 
@@ -270,6 +270,7 @@ def check_at_opset(case: Any, opset: int, dtype: str) -> None:
     check_onnx(case, dtype, [opset])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fixture", FIXTURES)
 @pytest.mark.every(6)
 def test_fixtures_pass_the_full_checker(fixture: str, tmp_path: Any) -> None:

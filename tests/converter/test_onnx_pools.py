@@ -39,6 +39,7 @@ def agrees(node: str, outputs: str, axes: str, **initializers: Any) -> None:
         np.testing.assert_allclose(gradients.inputs[0], expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("axes", [OPEN, FIXED])
 @pytest.mark.parametrize(
     "options",
@@ -58,6 +59,7 @@ def test_where_the_largest_are(options: str, axes: str) -> None:
     agrees(f"y, i = MaxPool<{options}>(x)", "float[n, 3, a, b] y, int64[n, 3, a, b] i", axes)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("pad", ["SAME_UPPER", "SAME_LOWER"])
 @pytest.mark.parametrize("operator", ["MaxPool", "AveragePool", "Conv", "LpPool"])
 @pytest.mark.parametrize("strides", ["[2, 2]", "[3, 2]"])

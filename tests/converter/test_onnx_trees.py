@@ -138,6 +138,7 @@ def test_dtypes() -> None:
     agrees(model("TreeEnsembleRegressor", attributes, kind=TensorProto.DOUBLE), inputs(rng, np.float64))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
 @pytest.mark.parametrize("scale", [normal, positive])
 @pytest.mark.parametrize(("labels", "ids"), [([7, 3, 11], [0, 1, 2]), ([5, 9], [0, 1]), ([5, 9], [0]), ([5, 9], [1])])
@@ -180,6 +181,7 @@ def numbered(rng: np.random.Generator, dtype: Any = np.float32, **more: Any) -> 
     }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("aggregate", [0, 1, 2, 3])
 @pytest.mark.parametrize("transform", [0, 1, 2])

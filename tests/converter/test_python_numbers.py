@@ -36,6 +36,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_gradients_stop_at_python_numbers(function):
     module = Scaled(function)

@@ -42,6 +42,7 @@ def test_long_chains_of_nodes_and_cells(name: Callable[[int], str]) -> None:
     assert sum(node.op == "relu" for node in program.nodes) == MANY
 
 
+@pytest.mark.slow
 def test_one_value_that_goes_into_many_cells() -> None:
     nodes = [helper.make_node("Relu", ["x"], [f"v{i}"], name=f"/layer.{i}/relu") for i in range(MANY)]
     nodes.append(helper.make_node("Identity", ["v0"], ["y"]))

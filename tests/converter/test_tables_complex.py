@@ -32,6 +32,7 @@ FUNCTIONS: list[Callable[[Tensor], Tensor]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_functions(check: Check, function: Callable[[Tensor], Tensor]) -> None:
     # on all sides of the branch cuts, which lie on the axes
@@ -68,6 +69,7 @@ ARITHMETIC: dict[str, Callable[[Tensor, Tensor, Tensor], Any]] = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_arithmetic(check: Check, name: str) -> None:
     x = torch.rand(3, 4, dtype=torch.float64, generator=_GENERATOR) + 0.5
@@ -100,6 +102,7 @@ MOVES: dict[str, Callable[[Tensor, Tensor], Any]] = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", MOVES)
 def test_moves(check: Check, name: str) -> None:
     x = torch.randn(3, 4, dtype=torch.float64, generator=_GENERATOR)

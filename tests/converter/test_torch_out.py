@@ -214,6 +214,7 @@ def test_it_is_captured_again(tied: Tied, made: nn.Module) -> None:
     assert_same_step(tied, to_torch(second), tied_arguments())
 
 
+@pytest.mark.slow
 def test_torch_compile_takes_it(tied: Tied, made: nn.Module) -> None:
     compiled: Any = torch.compile(made, backend="eager")
     torch.testing.assert_close(leaves(compiled(*tied_arguments())), leaves(tied(*tied_arguments())))

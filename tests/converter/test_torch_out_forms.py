@@ -63,6 +63,7 @@ def test_every_op_has_a_form_or_a_reason() -> None:
     assert all(table.NO_FORM.values())
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("case", COMPUTED, ids=str)
 def test_it_computes_what_the_interpreter_does(case: OpCase) -> None:
     inputs = checks.inputs_of(case, "float64")

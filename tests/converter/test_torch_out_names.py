@@ -76,6 +76,7 @@ def assert_harmless(module: nn.Module) -> None:
         assert type(inner).__name__.isidentifier()
 
 
+@pytest.mark.every(3)
 def test_names_of_an_onnx_file(payload: Any) -> None:
     program = from_onnx(hostile_model(payload))
     x = torch.randn(2, 3)
@@ -114,6 +115,7 @@ def assert_only_literals(code: str) -> None:
         compile(code, "code", "exec")  # it is whole; only compiled
 
 
+@pytest.mark.slow
 def test_torch_compile_of_such_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     count = iter(range(1000))
@@ -187,6 +189,7 @@ def with_names(program: Program, name: Any) -> Program:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.every(9)
 def test_names_of_a_saved_program(payload: Any, tmp_path: Path) -> None:
     original, x, scale = Outer(), torch.randn(2, 3), torch.tensor(2.0)

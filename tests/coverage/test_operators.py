@@ -74,6 +74,7 @@ def test_an_entry_that_fails_forward_fails_in_every_kind() -> None:
 # ---- the checker itself ----
 
 
+@pytest.mark.slow
 def test_operators_that_pass() -> None:
     for name in ("sin", "empty_like", "nn_functional_dropout"):
         outcome = try_entry(name, samples=2)

@@ -57,6 +57,7 @@ def test_equal_operands_are_not_swapped() -> None:
     assert faults("def helper(x):\n    return f('Mul', x, x)\n", "parity/a.py", "judge") == ()
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_faults_of_every_area() -> None:
     chosen = choose(ROOT, 3, 2)
     assert chosen == choose(ROOT, 3, 2) != choose(ROOT, 4, 2)
@@ -104,6 +105,7 @@ def test_tests_are_run_in_a_copy(tmp_path: Path, after: str, caught: str) -> Non
     assert (tmp_path / "runtime/a.py").read_text().endswith("x + 1\n")
 
 
+@pytest.mark.slow
 def test_a_test_that_fails_anyway_catches_nothing(tmp_path: Path) -> None:
     repository(tmp_path, result=3)
     unusable = set[str]()

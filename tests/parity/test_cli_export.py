@@ -54,6 +54,7 @@ def written(net: Path) -> onnx.ModelProto:
     return onnx.load(path)
 
 
+@pytest.mark.slow
 def test_opset(net: Path) -> None:
     asked = export(net, "--opset", "17")
     assert asked.exit_code == 0
@@ -175,6 +176,7 @@ def test_what_the_program_lacks_is_told(net: Path) -> None:
 # ---- steps of training ----
 
 
+@pytest.mark.slow
 def test_a_step_of_training_is_written_with_its_description(net: Path) -> None:
     result = export(net, "--training-step", "--optimizer", "adamw", "--loss-scale", "dynamic", "--freeze", "*.bias")
     assert result.exit_code == 0, result.output
@@ -192,6 +194,7 @@ def test_a_step_of_training_is_written_with_its_description(net: Path) -> None:
     assert (outputs["update.fc.weight"] != start["fc.weight"]).any()
 
 
+@pytest.mark.slow
 def test_a_step_takes_batches_of_any_size_where_that_is_asked_for(net: Path) -> None:
     result = export(net, "--training-step", "--dynamic", "x:0=batch")
     assert result.exit_code == 0, result.output

@@ -33,6 +33,7 @@ def flat(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

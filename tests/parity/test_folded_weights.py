@@ -137,6 +137,7 @@ def test_faults_in_what_was_folded_are_told(fault: Callable[[nn.Module], None], 
     assert all(any(c.check == "meaning" for c in report.cells[path].failures) for path in FAULTS[fault])
 
 
+@pytest.mark.slow
 def test_an_eps_of_a_file_by_an_exporter_is_told(tmp_path: Path) -> None:
     wrong = network()
     eps(wrong)

@@ -125,6 +125,7 @@ def test_the_ways_back_to_torch() -> None:
     assert len(report.sides) == 4
 
 
+@pytest.mark.slow
 def test_a_file_with_200_cells_within_each_other(tmp_path: Path) -> None:
     program, _, _ = nested(200)
     path = str(tmp_path / "deep.onnx")

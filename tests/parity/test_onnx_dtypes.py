@@ -74,7 +74,7 @@ COMMANDS: dict[str, Callable[[str], Report]] = {
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.every(5)
+@pytest.mark.every(10)
 def test_every_dtype(dtype: str, kind: Callable[[Path, int], str], command: str, tmp_path: Path) -> None:
     path = kind(tmp_path / "m.onnx", TensorProto.DataType.Value(dtype))
     if (dtype, kind) == ("BFLOAT16", throughout):
@@ -102,7 +102,7 @@ MODULE_COMMANDS: dict[str, Callable[..., Report]] = {
 @pytest.mark.parametrize("command", MODULE_COMMANDS)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.every(5)
+@pytest.mark.every(10)
 def test_every_dtype_of_a_module(dtype: str, kind: Callable[[Path, int], str], command: str, tmp_path: Path) -> None:
     path = kind(tmp_path / "m.onnx", TensorProto.DataType.Value(dtype))
     module, x = to_torch(from_onnx(path)), given_to(kind, dtype)
@@ -225,7 +225,7 @@ def inputs():
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.every(5)
+@pytest.mark.every(10)
 def test_every_dtype_by_parity_export(dtype: str, kind: Callable[[Path, int], str], tmp_path: Path) -> None:
     path, out = kind(tmp_path / "m.onnx", TensorProto.DataType.Value(dtype)), tmp_path / "out.onnx"
     (tmp_path / "model.py").write_text(MODEL.format(kind=kind.__name__, path=path, dtype=dtype))

@@ -220,6 +220,7 @@ def test_a_table_that_several_cells_use_accuses_only_the_one_that_uses_it_wrongl
     assert compare_onnx(right, file("wrong.onnx", "table", "h")).failing == ["second"]
 
 
+@pytest.mark.slow
 def test_files_without_common_cells_are_compared_as_a_whole(path: str, tmp_path: Path) -> None:
     def renamed(model: onnx.ModelProto) -> None:
         del model.metadata_props[:]

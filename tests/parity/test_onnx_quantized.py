@@ -63,6 +63,7 @@ def test_values_between_weights_are_told_in_steps(files: dict[str, str]) -> None
     assert "× expected" in str(report)
 
 
+@pytest.mark.slow
 def test_the_order_of_the_files_does_not_matter(files: dict[str, str]) -> None:
     report = compare_onnx(files["qdq"], files["float"])
     assert report.ok

@@ -78,6 +78,7 @@ def test_gradient_rule(monkeypatch: pytest.MonkeyPatch) -> None:
         assert _kinds_that_fail(report, path) == {"input gradient"}
 
 
+@pytest.mark.slow
 def test_torch_form(monkeypatch: pytest.MonkeyPatch) -> None:
     module, args = mixed()
     assert parity.check(module, args, round_trip=True).ok
@@ -100,6 +101,7 @@ def test_torch_form(monkeypatch: pytest.MonkeyPatch) -> None:
             assert (path, "torch from IR", "input gradient") in wrong
 
 
+@pytest.mark.slow
 def test_statistics_of_a_torch_form(monkeypatch: pytest.MonkeyPatch) -> None:
     module, args = mixed()
     right = torch_out.FORMS["batch_norm_train"]

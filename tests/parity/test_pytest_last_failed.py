@@ -86,6 +86,7 @@ def test_failed_first(pytester: pytest.Pytester, name: str) -> None:
     assert len(again) > 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.every(3)
 def test_new_first(pytester: pytest.Pytester, name: str) -> None:
@@ -98,6 +99,7 @@ def test_new_first(pytester: pytest.Pytester, name: str) -> None:
     assert sorted(one for one in again if one[0] != "parity_z.py") == sorted(outcomes(first))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.every(3)
 def test_stepwise(pytester: pytest.Pytester, name: str) -> None:

@@ -114,6 +114,7 @@ def test_a_cell_that_is_never_exercised_fails_with_its_own_message(pytester: pyt
     result.stdout.fnmatch_lines(["*the inputs never exercise the Cell unused (Linear)*"])
 
 
+@pytest.mark.slow
 def test_items_are_selected_by_keyword(pytester: pytest.Pytester) -> None:
     write(pytester)
     pytester.runpytest_inprocess("-k", "twice and interpreter", "parity_net.py").assert_outcomes(passed=1, deselected=7)
@@ -321,6 +322,7 @@ def pytest_sessionfinish(session):
 """
 
 
+@pytest.mark.slow
 def test_workers_share_one_check(pytester: pytest.Pytester) -> None:
     """As workers of xdist do, one after the other and in this process."""
     write(pytester, factor=3)
@@ -387,6 +389,7 @@ def test_names_of_cells_do_not_act_on_the_terminal(pytester: pytest.Pytester) ->
     assert r"a\x1b[2J\n\u202eb[interpreter]" in output
 
 
+@pytest.mark.slow
 def test_a_page_on_a_file_that_fails(pytester: pytest.Pytester) -> None:
     write(pytester, factor=3)
     result = pytester.runpytest_inprocess("--parity-html", "pages/new", "parity_net.py")

@@ -169,6 +169,7 @@ def losses(report: parity.TrainingReport) -> list[float]:
     return [float(found[call] or 0.0) for call in sorted(found)]
 
 
+@pytest.mark.slow
 def test_batches_of_a_training_are_all_inputs() -> None:
     backwards = dict(reversed(keywords(2).items()))
     more = [((), backwards), ((), keywords(3))]
@@ -241,6 +242,7 @@ def test_a_model_file_trains_on_all_that_it_yields(tmp_path: Path) -> None:
         assert said in " ".join(done.output.split())
 
 
+@pytest.mark.slow
 def test_an_onnx_file_is_compared_with_a_model_file_on_all_inputs(tmp_path: Path) -> None:
     file, onnx_file = tmp_path / "several.py", tmp_path / "several.onnx"
     text = textwrap.dedent(MODEL).replace("return nn.Sequential(nn.Identity(), Odd())", "return Odd()")

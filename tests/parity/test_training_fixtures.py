@@ -43,6 +43,7 @@ def check(name: str, *, losses: float = 1.0, **options: Any) -> parity.TrainingR
     return report
 
 
+@pytest.mark.slow
 def test_a_classifier_with_everything() -> None:
     how = {"loss_scale": "dynamic", "clip_norm": 0.1, "accumulate": 2, "frozen": [FROZEN["lstm_classifier"]]}
     report = check("lstm_classifier", weight_decay=0.01, **how)

@@ -263,6 +263,7 @@ def test_sizes_that_torch_refuses_are_left_out_and_a_note_says_so(monkeypatch: p
     assert report.notes == ["not compared at n=9: too long"]
 
 
+@pytest.mark.slow
 def test_attention_over_an_open_time_agrees() -> None:
     class Attention(torch.nn.Module):
         def __init__(self) -> None:
@@ -277,6 +278,7 @@ def test_attention_over_an_open_time_agrees() -> None:
     assert report.ok, str(report)
 
 
+@pytest.mark.slow
 def test_where_the_loss_fixes_a_size_others_are_left_out_and_a_note_says_so() -> None:
     report = check(dynamic_shapes=OPEN, loss=lambda y: (y - torch.ones(7, 2)).square().sum())
     assert report.ok, str(report)
@@ -508,6 +510,7 @@ def test_a_frozen_parameter_that_moves_is_told(monkeypatch: pytest.MonkeyPatch) 
     assert "gradient first.weight: only in the candidate" in report.problems
 
 
+@pytest.mark.slow
 def test_a_training_that_overflows_in_torch_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
@@ -592,6 +595,7 @@ def test_an_overflow_that_is_not_seen_is_told(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
+@pytest.mark.slow
 def test_an_overflow_that_is_not_skipped_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training_step, "update_unless", updated_always)
     report = check(loss=loss_that_overflows, loss_scale=SCALE)
@@ -600,6 +604,7 @@ def test_an_overflow_that_is_not_skipped_is_told(monkeypatch: pytest.MonkeyPatch
     assert "step" in {c.tensor for c in report.first_of("compiled")}
 
 
+@pytest.mark.slow
 def test_a_scale_that_does_not_fall_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DynamicLossScaler, "adjust", lambda self, finite: True)
     report = check(loss=loss_that_overflows, loss_scale=DynamicLossScaler(SCALE, 2, 2))

@@ -213,6 +213,7 @@ def test_programs_that_break_a_rule(saved: tuple[Any, bytes, Path], name: str) -
     assert len(str(raised.value)) < 10_000, "nobody reads it all"
 
 
+@pytest.mark.slow
 def test_long_texts_are_not_copied_for_each_node(saved: tuple[Any, bytes, Path]) -> None:
     graph, tensors, path = saved
     graph["sources"] = [["f", 1, "text" * 10**6, "op"]]

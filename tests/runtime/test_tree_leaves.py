@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, defaultdict, namedtuple
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ structures = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(structures)
 def test_a_structure_is_its_leaves_and_its_form(structure: Any) -> None:
     found = leaves(structure)

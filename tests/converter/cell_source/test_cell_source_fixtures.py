@@ -52,6 +52,7 @@ def test_minilm(train: bool) -> None:
     check("minilm", train=train, modules_without_cell=("dropout",))  # held, but not called by BertSelfAttention
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in ("unet", "transformer_encoder")])
 @pytest.mark.every(6)

@@ -169,6 +169,7 @@ def test_image_network() -> None:
     assert_port(ImageNet(), images)
 
 
+@pytest.mark.slow
 def test_text_network() -> None:
     tokens = torch.tensor([[3, 1, 4, 1], [5, 9, 2, 6]])
     shapes: Any = ({1: torch.export.Dim("length", min=2, max=16)},)

@@ -151,6 +151,7 @@ ATTACKS: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("attack", "message"), ATTACKS.values(), ids=ATTACKS)
 def test_what_strangers_write_into_a_program_is_refused(archive: dict[str, bytes], attack: Any, message: str) -> None:
     attack(archive)

@@ -132,6 +132,7 @@ def test_outputs_are_those_of_jax(name: str) -> None:
     check(function, *args, grads=False)
 
 
+@pytest.mark.slow
 def test_parameters_have_the_names_of_their_paths() -> None:
     params = {"layers": [{"kernel": X.T}, {"kernel": X}], "scale": np.float32(2.0), "steps": np.int32(3)}
 

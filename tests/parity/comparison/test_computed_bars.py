@@ -70,6 +70,7 @@ def _less_precise(report: Report) -> set[tuple[str, str, str]]:
     }
 
 
+@pytest.mark.slow
 def test_another_order_of_a_sum_is_no_failure_in_the_cell_or_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = Network(Mean()), Network(OneAfterAnother()), (_terms(),)
     report = compare(*pair)

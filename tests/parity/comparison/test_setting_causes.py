@@ -67,6 +67,7 @@ def test_a_flag_that_switches_to_another_computation() -> None:
     assert [c.summary for c in report.cells[""].causes] == ["both is True in the candidate, False in the reference"]
 
 
+@pytest.mark.slow
 @pytest.mark.causes
 def test_attributes_that_explain_nothing_are_no_causes() -> None:
     reference, candidate = _copied(Distances(both=False), Distances(both=False))

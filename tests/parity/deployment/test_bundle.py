@@ -133,6 +133,7 @@ def change_a_weight(bundle: Path) -> None:
     onnx.save(model, bundle / "model.onnx")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("twin", TWINS)
 def test_the_same_network(bundle: Path, twin: str) -> None:
     done = verify(bundle, twin)
@@ -243,6 +244,7 @@ def test_integers_must_be_equal(written: Path) -> None:
     assert sorted(bar == 0 for bar in bars.values()) == [False, False, True]
 
 
+@pytest.mark.slow
 def test_half_precision(tmp_path: Path) -> None:
     done = export(tmp_path, "--fp16")
     assert done.exit_code == 0, done.output

@@ -62,6 +62,7 @@ def weights(path: Path) -> list[onnx.TensorProto]:
     return [tensor for tensor in model.graph.initializer if "weight" in tensor.name and len(tensor.dims) >= 2]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("twin", TWINS)
 def test_eight_bits_are_the_same_network(tmp_path: Path, twin: str) -> None:
     folder = bundle(tmp_path, "--int8", *calibrate(tmp_path))
@@ -73,6 +74,7 @@ def test_eight_bits_are_the_same_network(tmp_path: Path, twin: str) -> None:
     assert "twice the largest error that quantizing made\non 6 samples of calibration data" in card
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [("--int8",), ("--int4",)])
 @pytest.mark.every(2)
 def test_the_inputs_are_those_of_the_model_file_without_calibration(tmp_path: Path, options: tuple[str]) -> None:
@@ -97,6 +99,7 @@ def test_exchanged_rows_are_another_network(tmp_path: Path) -> None:
     assert "<-- FAILS" in done.stdout
 
 
+@pytest.mark.slow
 def test_integers_that_quantizing_changes_are_left_out(tmp_path: Path) -> None:
     """In 512 rows the place of some largest element is another one."""
     text = NET.replace("torch.randn(2, 16, 40)", "torch.randn(16, 32, 40)")
@@ -130,6 +133,7 @@ def test_a_folder_that_is_there_is_refused_before_the_work(tmp_path: Path) -> No
     assert "Parity" not in done.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [("--int8",), ("--int4",), ("--int8", "calibrate")])
 @pytest.mark.every(3)
 def test_tensors_that_are_too_large_for_one_file(
@@ -151,6 +155,7 @@ def test_tensors_that_are_too_large_for_one_file(
     assert done_there.returncode == 0, done_there.stdout + done_there.stderr
 
 
+@pytest.mark.slow
 def test_a_network_that_is_too_large_is_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cellbridge.runtime.lowering.writing.MODEL_LIMIT", 2000)
     monkeypatch.setattr("cellbridge.parity.deployment.quantizing.MODEL_LIMIT", 2000)

@@ -81,6 +81,7 @@ def test_with_calibration_activations_have_8_bits_too(net: Path) -> None:
     assert re.search(r"wrote .*q\.onnx, [0-9.]+ MB, \d+% of the", done.output)
 
 
+@pytest.mark.slow
 def test_without_calibration_activations_are_quantized_as_they_come(net: Path) -> None:
     done = export(net, calibrate=False)
     assert done.exit_code == 0, done.output
@@ -96,6 +97,7 @@ def test_no_check_writes_it_without_a_verdict(net: Path) -> None:
     assert "unchecked" in done.output
 
 
+@pytest.mark.slow
 def test_the_costs_of_cells(net: Path) -> None:
     done = export(net, "--sensitivity")
     assert done.exit_code == 0, done.output
@@ -107,6 +109,7 @@ def test_the_costs_of_cells(net: Path) -> None:
     assert rows["second"][3] == "1,056"
 
 
+@pytest.mark.slow
 def test_a_budget_keeps_cells_in_float32(net: Path) -> None:
     everything = export(net)
     found = re.search(r"by\s+([0-9.]+)% of their\s+norm", everything.output)

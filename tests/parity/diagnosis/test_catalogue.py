@@ -29,6 +29,7 @@ def test_the_cause_is_named(name: str) -> None:
     assert cause.error < 1e-11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["activation", "number", "sign"])
 @pytest.mark.every(3)
 def test_something_that_computes_the_same_is_named(name: str) -> None:

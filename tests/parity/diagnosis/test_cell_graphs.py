@@ -146,6 +146,7 @@ class Deep(nn.Module):
         return x
 
 
+@pytest.mark.slow
 def test_a_large_program_is_cut_to_the_neighbourhood_of_the_difference() -> None:
     graph = graph_of(Deep(), lambda module: setattr(module, "_place", 40))
     assert len(graph.nodes) == MAX_NODES

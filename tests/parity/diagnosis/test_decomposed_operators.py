@@ -124,6 +124,7 @@ FORMULAS: dict[str, tuple[Function, Function, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", FORMULAS)
 def test_formulas_are_named(name: str) -> None:
     reference, candidate, words = FORMULAS[name]

@@ -66,6 +66,7 @@ def test_torch() -> None:
     assert "wrong side: torch; the odd one out: interpreter and onnxruntime compute the same from the program" in text
 
 
+@pytest.mark.slow
 def test_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     capture = engine.capture_program
     monkeypatch.setattr(engine, "capture_program", lambda *given: approximated(capture(*given)))
@@ -91,6 +92,7 @@ def test_onnx_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "the interpreter computes the same" in cause.proof
 
 
+@pytest.mark.slow
 def test_nobody_if_all_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(get("tanh"), "kernel_rule", lambda x: np.tanh(x) * 1.02)
     with kernel("tanh", wrong_tanh):

@@ -71,7 +71,7 @@ EPS = "eps is 1e-06 in the candidate"
         (lambda x, w, b: written(torch.cos(x @ w) + b**3, approximate="tanh"), None, []),  # no change is proved
     ],
 )
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_a_relation_of_a_parameter_and_a_formula(
     port: Port, change: Callable[[Tensor], Tensor] | None, expected: list[str], tmp_path: Path
 ) -> None:

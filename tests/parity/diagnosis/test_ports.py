@@ -42,6 +42,7 @@ def test_the_cause_is_named(name: str) -> None:
     assert all(cause.error < 1e-12 for cause in causes)
 
 
+@pytest.mark.slow
 def test_weights_in_another_layout_are_the_same_weights() -> None:
     causes = report_on("dilation").cells["conv"].causes
     assert [cause.attribute for cause in causes] == ["padding", "dilation"]

@@ -139,6 +139,7 @@ class WithHook(Tanh):
         return y
 
 
+@pytest.mark.slow
 def test_a_gradient_that_the_reference_sets_itself_is_meant() -> None:
     module = network()
     module[1] = WithHook()

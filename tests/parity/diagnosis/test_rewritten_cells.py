@@ -134,6 +134,7 @@ class Waves(Polynomial):
         return torch.sin(3 * y).cumsum(-1) * torch.cos(x).flip(0) - torch.exp(-y * y) + torch.atan(x * y).abs()
 
 
+@pytest.mark.slow
 def test_another_program_is_no_cause() -> None:
     report = parity.compare(seeded(Polynomial), seeded(Waves), (X,))
     assert report.failing == [""]

@@ -76,6 +76,7 @@ def cause_of(reference: nn.Module, candidate: nn.Module) -> Cause:
     return cause
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORDS)
 @pytest.mark.every(2)
 def test_what_the_port_leaves_out_is_named(name: str) -> None:

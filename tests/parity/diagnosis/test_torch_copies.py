@@ -188,6 +188,7 @@ def test_causes_of_two_cells_are_both_named() -> None:
     assert [len(report.cells[path].causes) for path in ("first.norm", "second")] == [1, 1]
 
 
+@pytest.mark.slow
 def test_causes_in_one_cell_are_proved_together() -> None:
     def both(network: Network) -> None:
         eps(network)
@@ -227,6 +228,7 @@ def test_another_spelling_is_no_cause() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_without_gradients_outputs_prove_a_cause() -> None:
     (cause,) = report_on(eps, grads=False).cells["first.norm"].causes
     assert not cause.gradients
@@ -265,6 +267,7 @@ def test_a_passing_run_has_no_causes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report_on().ok
 
 
+@pytest.mark.slow
 def test_the_search_ends_in_time() -> None:
     report = report_on(eps, diagnose_seconds=1e-9)
     assert report.failing == ["first.norm"]
@@ -331,6 +334,7 @@ class Recurrent(nn.Module):
         return h
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gates", "first", "summary"),
     [

@@ -109,7 +109,7 @@ WRITTEN: dict[str, tuple[Function, Function, str]] = {
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_the_setting_is_named(name: str) -> None:
     reference, candidate, words = WRITTEN[name]
     (cause,) = causes(reference, candidate)

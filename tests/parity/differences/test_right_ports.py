@@ -39,7 +39,7 @@ def shape(module: Any) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.lines[0].partition(" in the candidate")[0])
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_right_ports_pass(case: Case) -> None:
     module, cell = case.right_pair
     generator = torch.Generator().manual_seed(0)

@@ -210,6 +210,7 @@ def test_a_fault_in_the_step_shows_in_its_program_too() -> None:
     assert {"interpreter", "onnxruntime"} <= failing_sides(report)
 
 
+@pytest.mark.slow
 def test_the_step_of_a_decoder_with_grouped_heads_is_a_program() -> None:
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)

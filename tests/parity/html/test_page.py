@@ -193,6 +193,7 @@ def test_a_page_needs_nothing_from_elsewhere_and_has_no_code_in_attributes() -> 
     assert not re.search(r"@import|url\(", "".join(parsed.texts["style"]))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", [*PAYLOADS, LONE, "</script><script>x()</script>", "<!--<script>", "<b onclick=x()>"])
 def test_names_are_text(name: str, tmp_path: Path) -> None:
     hostile_report(name).write_html(tmp_path / "r.html")
@@ -209,6 +210,7 @@ def test_names_are_text(name: str, tmp_path: Path) -> None:
     assert any(visible_lines(name).strip() in text for text in parsed.texts["title"])
 
 
+@pytest.mark.slow
 def test_five_thousand_cells_are_a_few_megabytes() -> None:
     checks = [
         passing(side=side, check=check, feeding=feeding, kind=kind, tensor=f"{kind} {i}", error=1.234567e-7 * i)

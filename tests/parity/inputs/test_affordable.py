@@ -167,6 +167,7 @@ def test_other_errors_are_not_taken_for_it() -> None:
     assert not command.lacks_memory(OSError(errno.ENOENT, "no such file"))
 
 
+@pytest.mark.slow
 def test_a_run_under_a_limit_of_memory(tmp_path: Path) -> None:
     """The command in a process with little memory ends with an error and a documented exit code."""
     onnx.save(model(f"net (float[{2**28}] x) => (float[{2**28}] y) {{ y = Exp(x) }}"), tmp_path / "m.onnx")

@@ -39,6 +39,7 @@ SIZES = {name: np.array([2, 3], np.int64) for name in ("zeros of a shape", "draw
 REFUSED = {"2 ** 60 iterations": "loops run more than 16384 iterations"}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("command", ["run", "compare"])
 @pytest.mark.parametrize("kind", GRAPHS)
 def test_no_bug_of_ours(tmp_path: Path, kind: str, command: str) -> None:

@@ -108,7 +108,7 @@ def with_gradient(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 @pytest.mark.parametrize("kind", FUNCTIONS)
-@pytest.mark.every(4)
+@pytest.mark.every(8)
 def test_what_asks_for_less_is_computed_in_float64(kind: str) -> None:
     narrow, wide = map(with_gradient, FUNCTIONS[kind])
     with jax.enable_x64(True):
@@ -201,6 +201,7 @@ def test_a_cast_counts_in_the_working_dtype() -> None:
     assert failures == {"rounding"}, str(report)
 
 
+@pytest.mark.slow
 def test_a_network_that_cannot_be_traced_runs_as_it_is() -> None:
     def decide(x: Any) -> Any:
         return x * 2 if (jnp.arange(3) > 1).any() else x

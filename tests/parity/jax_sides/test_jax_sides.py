@@ -99,6 +99,7 @@ def test_another_epsilon_is_found_and_its_cause_proved() -> None:
         assert any("eps is 1e-05 in the candidate" in cause.summary for cause in report.cells[path].causes), str(report)
 
 
+@pytest.mark.slow
 def test_a_transposed_square_weight_is_found() -> None:
     module, x = make()
     port = nnx_port(module)
@@ -150,6 +151,7 @@ class NnxImages(nnx.Module):
         return self.conv2(jax.nn.relu(self.norm(self.conv1(x))))
 
 
+@pytest.mark.slow
 def test_images_with_channels_last_are_compared_in_torchs_layout() -> None:
     torch.manual_seed(0)
     module, x = Images().eval(), torch.randn(2, 3, 8, 9)
@@ -163,6 +165,7 @@ def test_images_with_channels_last_are_compared_in_torchs_layout() -> None:
     assert parity.compare(module, side, (x,), diagnose_seconds=0).failing == ["norm"]
 
 
+@pytest.mark.slow
 def test_names_that_differ_are_given_by_a_map(tmp_path: Any) -> None:
     module = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
     params = linen_like = {
@@ -222,6 +225,7 @@ def cell():
 """
 
 
+@pytest.mark.slow
 def test_a_model_file_may_have_a_port_in_jax(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = CliRunner().invoke
@@ -250,6 +254,7 @@ def test_as_many_channels_as_rows_and_columns(fault: float) -> None:
     assert report.ok is (not fault), str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.causes
 def test_a_missing_transposition_and_another_gelu_are_found_together() -> None:
     torch.manual_seed(0)

@@ -72,6 +72,7 @@ class NnxNetwork(nnx.Module):
 PAIRS = [("twice", "once"), ("once", "twice"), ("computed", "once"), ("a view", "once")]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("reference", "candidate"), PAIRS)
 def test_how_often_a_tensor_is_taken_is_no_difference(reference: str, candidate: str) -> None:
     module, x = Network(CALLS[reference]), torch.linspace(-1, 1, 12).sin().reshape(3, 4)

@@ -40,6 +40,7 @@ class Port(nnx.Module):
         return self.out(jnp.tanh(self.words(ids)) * self.scale)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("there", "here", "head"),
     [

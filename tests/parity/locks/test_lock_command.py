@@ -105,6 +105,7 @@ def _damage(data: dict[str, Any], what: str) -> str:
     return json.dumps(data)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "what", ["version", "format", "field", "number", "size", "type", "dtype", "role", "parent", "integer", "shape"]
 )
@@ -145,6 +146,7 @@ def _python(folder: Path, line: str) -> str:
     return str(script)
 
 
+@pytest.mark.slow
 @pytest.mark.causes
 def test_an_upgrade_that_changes_a_cell_is_found_with_its_cause(folder: Path) -> None:
     result = parity("upgrade", "net.py", "--python", _python(folder, "export EPS=1e-3\n"))

@@ -37,6 +37,7 @@ def test_a_part_that_was_left_in_train_mode_fails(path: str) -> None:
     assert text in report.cells[path].explanations
 
 
+@pytest.mark.slow
 @pytest.mark.causes
 def test_the_mode_is_named_as_the_cause() -> None:
     report = parity.compare(network().eval(), left_in_train_mode("1"), (X,))

@@ -111,6 +111,7 @@ class Renamed(nn.Module):
         return self.classifier(self.body(x).mean(1))
 
 
+@pytest.mark.slow
 def test_cells_of_other_names_are_paired_as_given() -> None:
     cells = {"body": "blocks", "classifier": "head"}
     report = parity.compare(network(), Renamed(network()), (X,), cells=cells)

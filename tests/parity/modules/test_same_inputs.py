@@ -77,6 +77,7 @@ def network(how: str, compute: Callable[..., Tensor]) -> nn.Module:
     return Network(block(compute), call)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("reference", "candidate"), PAIRS)
 def test_how_often_a_tensor_is_taken_is_no_difference(reference: str, candidate: str) -> None:
     x = torch.linspace(-1, 1, 12).sin().reshape(3, 4)

@@ -83,6 +83,7 @@ def test_a_fault_is_found_in_its_cell(fault: str, form: str) -> None:
     assert report.failing == [path], str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["own export", "no names"])
 @pytest.mark.every(2)
 def test_the_same_fault_everywhere_is_found_in_each_cell(form: str) -> None:

@@ -223,6 +223,7 @@ class Conditions(nn.Module):
         return x
 
 
+@pytest.mark.slow
 def test_equal_values_that_cells_compute_for_themselves_are_told_apart() -> None:
     module, args = Conditions(), (torch.randn(3, 6), torch.randn(3, 4))
     model = converter.to_onnx(converter.from_torch(module, args), optimize=False)

@@ -69,6 +69,7 @@ def test_a_file(kind: type[nn.Module], form: object) -> None:
     assert any(c.kind == "input gradient" for c in report.cells[list(report.cells)[-1]].comparisons)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.every(4)
 def test_the_program_of_a_file(kind: type[nn.Module]) -> None:

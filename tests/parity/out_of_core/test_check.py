@@ -55,6 +55,7 @@ def test_a_fault_is_found_in_a_part_and_around_the_parts(memory: int, place: str
     assert report.failing == check(module, args).failing == [place]
 
 
+@pytest.mark.slow
 def test_a_fault_of_a_conversion_is_found_in_a_part(memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
     module, args = decoder()
     own = repeated.capture_program

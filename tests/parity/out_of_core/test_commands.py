@@ -79,6 +79,7 @@ def test_export_in_parts(large: Path, monkeypatch: pytest.MonkeyPatch, option: t
     np.testing.assert_allclose(scores, reference, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_export_of_a_network_that_differs_writes_nothing(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = allow_one_block(monkeypatch)
     wrong = large.with_name("wrong_model.py")
@@ -90,6 +91,7 @@ def test_export_of_a_network_that_differs_writes_nothing(large: Path, monkeypatc
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_other_commands_have_the_weights_too(large: Path) -> None:
     result = parity("inspect", large)
     assert result.exit_code == 0, result.output

@@ -201,6 +201,7 @@ def cell():
 """
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_converted_has_its_port_judged() -> None:
     result = run(UNCONVERTIBLE.replace("SIGN", "1"))
     assert result.exit_code == 0, result.output
@@ -213,6 +214,7 @@ def test_a_model_that_cannot_be_converted_has_its_port_judged() -> None:
     assert run(UNCONVERTIBLE, "--save-onnx", "net.onnx").exit_code == 3
 
 
+@pytest.mark.slow
 def test_the_plugin_says_what_was_not_judged(pytester: pytest.Pytester) -> None:
     pytester.makefile(".py", parity_net=UNCONVERTIBLE.replace("SIGN", "1"))
     result = pytester.runpytest_inprocess("-p", "no:xdist")

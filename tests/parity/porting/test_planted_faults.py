@@ -76,6 +76,7 @@ class Deep(nn.Cell):
         return x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [(0,), (2, 9, 10), (7,), (15,)])
 @pytest.mark.every(4)
 def test_in_a_deep_network_the_cells_at_fault_alone_fail_isolated(wrong: tuple[int, ...]) -> None:

@@ -228,6 +228,7 @@ class WithProgram(nn.Cell):
         return x + self.channels(self.norm2(x))
 
 
+@pytest.mark.slow
 def test_a_program_among_cells_by_hand() -> None:
     module, _, args = made("mixer")
     tokens = nn.GraphCell(converter.from_torch(module.tokens, (torch.randn(2, 6, 5),)))

@@ -186,6 +186,7 @@ def test_a_copy_for_eval_mode_is_not_compared_in_train_mode() -> None:
     assert report.ok, str(report)
 
 
+@pytest.mark.slow
 def test_a_size_that_the_reference_alone_takes_is_noted() -> None:
     class Views(nn.Module):
         def __init__(self, rows: int) -> None:

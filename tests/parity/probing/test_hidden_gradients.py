@@ -127,6 +127,7 @@ class Applying(nn.Module):
         return self.function(x)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("reference", "candidate", "holds"),
     [

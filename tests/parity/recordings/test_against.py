@@ -63,6 +63,7 @@ def test_the_cause_of_what_was_recorded_in_float32_is_proved(tmp_path: Path, nam
     assert any(cause in found.summary for found in report.cells[path].causes), str(report)
 
 
+@pytest.mark.slow
 def test_several_faults_are_found_at_once_since_each_cell_is_judged_alone(tmp_path: Path) -> None:
     def all_of_them(net: torch.nn.Module) -> None:
         for name in ("eps of a norm", "the first layer", "the last layer"):
@@ -121,6 +122,7 @@ def test_assertions_take_recordings(tmp_path: Path) -> None:
         parity.assert_parity(module, tmp_path / "bad.rec", (x,), diagnose_seconds=0)
 
 
+@pytest.mark.slow
 def test_the_command_runs_a_model_file_against_a_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("model.py").write_text(MODEL)

@@ -78,6 +78,7 @@ def test_other_code_is_found_between_the_programs_of_both(
     assert causes(report) == [cause], str(report)
 
 
+@pytest.mark.slow
 def test_a_living_module_is_compared_with_the_program_of_a_recording(tmp_path: Path) -> None:
     module, x = make()
     FAULTS["an activation"][0](module)

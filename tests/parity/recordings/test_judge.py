@@ -159,6 +159,7 @@ def test_only_and_skip_choose_the_cells(reference: Path, tmp_path: Path) -> None
     assert not judge(reference, tmp_path / "bad.rec", only=["blocks.2*"]).ok
 
 
+@pytest.mark.slow
 def test_an_incomplete_recording_is_judged_up_to_where_it_stopped(reference: Path, tmp_path: Path) -> None:
     module, x = make()
     path = tmp_path / "stopped.rec"

@@ -181,6 +181,7 @@ def test_values_propose_a_map_that_judges(reference: Path, tmp_path: Path) -> No
     assert {"blocks.1.attention.query", "blocks.2.norm", "head"} <= {p for p, c in report.cells.items() if c.outputs}
 
 
+@pytest.mark.slow
 def test_a_map_proposed_for_a_wrong_network_covers_what_is_wrong(reference: Path, tmp_path: Path) -> None:
     record_port(tmp_path / "bad.rec", off("blocks.1.norm"))
     proposal = propose_names(reference, tmp_path / "bad.rec", tmp_path / "found.toml")
@@ -195,6 +196,7 @@ def test_recordings_without_a_value_in_common_give_no_proposal(reference: Path, 
         propose_names(reference, tmp_path / "other.rec")
 
 
+@pytest.mark.slow
 def test_the_command_proposes(reference: Path, tmp_path: Path) -> None:
     record_port(tmp_path / "port.rec")
     paths = [str(tmp_path / name) for name in ("ref.rec", "port.rec", "found.toml")]

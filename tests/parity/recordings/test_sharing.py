@@ -68,6 +68,7 @@ def of_candidate(recordings: Recordings, there: bool, here: bool, scale: float =
     return recordings.of(f"candidate {there} {here} {scale}", candidate)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("there", "here", "lines"), CASES)
 def test_a_head_tied_on_either_side(recordings: Recordings, there: bool, here: bool, lines: str) -> None:
     """A sound network holds, and the report says where the sides share differently; a faulty one fails."""
@@ -100,6 +101,7 @@ def planted(path: Path, fault: str) -> Path:
     return path
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("fault", ["none", "values", "gradient", "lost gradient"])
 def test_a_fault_in_the_second_copy(tmp_path: Path, recordings: Recordings, fault: str) -> None:
     names = recordings.map(MAPS["each by its name"])

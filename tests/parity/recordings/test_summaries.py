@@ -218,6 +218,7 @@ def test_integers_are_compared_exactly(tmp_path: Path, numbers: Any, others: Any
     assert judge(tmp_path / "ref", tmp_path / "bad").failing == [""]
 
 
+@pytest.mark.slow
 def test_both_sides_may_have_summaries(tmp_path: Path) -> None:
     record_reference(tmp_path / "ref.rec", budget=0)
     change_summaries(tmp_path / "ref.rec", without_elements)
@@ -228,6 +229,7 @@ def test_both_sides_may_have_summaries(tmp_path: Path) -> None:
     assert "blocks.1" in judge(tmp_path / "ref.rec", tmp_path / "bad.rec").failing
 
 
+@pytest.mark.slow
 def test_a_reference_without_float64_judges_summaries(tmp_path: Path) -> None:
     record_reference(tmp_path / "ref.rec", float64=False)
     for form, change in FORMS.items():
@@ -283,6 +285,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", BAD)
 def test_a_summary_that_is_wrong_is_refused(reference: Path, tmp_path: Path, name: str) -> None:
     fields, message = BAD[name]

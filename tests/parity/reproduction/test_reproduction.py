@@ -144,6 +144,7 @@ def test_a_fault_is_reproduced_and_gone_when_it_is_repaired(
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_one_operation_remains(tmp_path: Path) -> None:
     text = (only_folder(compare(axis), tmp_path / "repro") / "repro.py").read_text()
@@ -254,6 +255,7 @@ def test_the_axis_of_a_softmax_in_a_file(tmp_path: Path) -> None:
     assert run_here(folder / "repro.py").returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_onnx_runtime_alone_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = registry.get("gelu")

@@ -20,6 +20,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "README.md"}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("fault", [eps, detached, element])
 def test_a_slow_clock_changes_no_reproduction(
     fault: Callable[[Any], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

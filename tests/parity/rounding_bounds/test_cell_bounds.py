@@ -41,6 +41,7 @@ def sampled() -> tuple[TorchSide, Noise, Noise, CellBounds]:
     return side, *noises, CellBounds(network_of(side, fed), "float32")
 
 
+@pytest.mark.slow
 def test_end_to_end_bounds_are_a_few_times_the_noise_and_far_below_half_precision(
     sampled: tuple[TorchSide, Noise, Noise, CellBounds],
 ) -> None:

@@ -66,6 +66,7 @@ def test_every_rule_has_an_op_and_a_case() -> None:
     assert all(ops.get(name) for name in RULES)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_float32_is_within_the_bound(case: OpCase) -> None:
     program = one_node_program(case, np.float64)
@@ -75,6 +76,7 @@ def test_float32_is_within_the_bound(case: OpCase) -> None:
     _require_within(estimates, computed, np.inf if case.op in JUMPS else HALF)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("case", [case for case in CASES if case.differentiable], ids=str)
 def test_gradients_in_float32_are_within_the_bound(case: OpCase) -> None:
     program = one_node_program(case, np.float64)

@@ -47,6 +47,7 @@ def test_float32_is_within_the_bounds_and_half_precision_is_not(module_class: ty
         assert (np.abs(half - value) > 2 * bound).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module_class", [Branches, Repeated, Scanned, Mapped])
 @pytest.mark.every(3)
 def test_gradients_in_float32_are_within_the_bounds(module_class: type[nn.Module]) -> None:

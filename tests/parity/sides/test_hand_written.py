@@ -48,6 +48,7 @@ SURROGATES = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("applied", SURROGATES.values(), ids=SURROGATES)
 def test_surrogate_gradients_pass_with_a_note(applied):
     report = parity.check(Network(applied), (X,), round_trip=True)

@@ -44,6 +44,7 @@ def test_checks_are_listed(file: Path) -> None:
     assert files_of(names[1]) == {file.resolve()}
 
 
+@pytest.mark.slow
 def test_a_file_may_have_cases_too(file: Path) -> None:
     file.write_text(CHECKS + "\ndef cases():\n    yield 'one', lambda: None\n")
     assert find_models([str(file)])[:2] == [f"{file}[one]", f"{file}::right"]

@@ -59,6 +59,7 @@ def test_a_folder_without_models_is_refused(tmp_path: Path) -> None:
         find_models([str(tmp_path)])
 
 
+@pytest.mark.slow
 def test_a_pattern_stands_for_functions_of_a_file(tmp_path: Path) -> None:
     text = (
         MODEL

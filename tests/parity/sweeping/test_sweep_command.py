@@ -101,6 +101,7 @@ def test_failed_models_are_judged_again_on_request(swept: tuple[Path, Any]) -> N
     assert worse.returncode == 1
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_keeps_what_was_done(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(GOOD)
     (tmp_path / "b.py").write_text("import time\ntime.sleep(1000)\n")

@@ -68,6 +68,7 @@ def test_an_argument_of_the_optimizer(recipe: Recipe, arguments: Any, expected: 
     assert report.explanations == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("recipe", "changes", "expected", "words"),
     [
@@ -152,6 +153,7 @@ class TanhCell(trained_networks.MlpCell):
         return self.fc2(ops.gelu(self.norm(self.fc1(x)), approximate="tanh"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", [SGD, ADAM])
 @pytest.mark.every(2)
 def test_a_fault_in_the_network_names_no_optimizer(recipe: Recipe) -> None:
@@ -202,6 +204,7 @@ def test_sound_training_names_nothing(recipe: Recipe) -> None:
     assert report.causes == report.explanations == []
 
 
+@pytest.mark.slow
 def test_an_optimizer_that_is_no_form_of_the_reference_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cellbridge.parity.training.proofs.WORK", 3e8)
     report = compare(ADAM, optimizer="nn.Lamb", arguments={"lr": None, "learning_rate": 0.01})
@@ -244,6 +247,7 @@ class WrongEps(optim.Adam):
         super().__init__(params, **arguments, eps=1e-4)
 
 
+@pytest.mark.slow
 def test_a_captured_network_that_trains_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optim, "Adam", WrongEps)
     torch.manual_seed(0)

@@ -92,6 +92,7 @@ def test_gradients_that_are_not_zeroed_are_named() -> None:
     assert ["gradients" in cause.summary and "zero" in cause.summary for cause in report.causes] == [True]
 
 
+@pytest.mark.slow
 def test_another_network_is_named() -> None:
     other = Network()
     other.drop.p = 0.0
@@ -116,6 +117,7 @@ def test_a_frozen_parameter_fails() -> None:
         assert_training_parity(Network(), other, train, train, DATA)
 
 
+@pytest.mark.slow
 def test_cells_pair_other_names() -> None:
     class Renamed(Network):
         def __init__(self) -> None:

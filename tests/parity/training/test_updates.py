@@ -82,6 +82,7 @@ def test_a_replay_is_what_torch_does(name: str, arguments: Any) -> None:
         np.testing.assert_allclose(parameter.detach().numpy(), expected[step], rtol=1e-13, atol=1e-15)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("right", "wrong", "name", "values"),
     [

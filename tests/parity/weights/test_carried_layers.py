@@ -146,6 +146,7 @@ def words(weights: Weights) -> dict[str, str]:
     return {entry.path: entry.source for entry in weights.entries}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_layer(case: Case) -> None:
     module = randomized(case.module)

@@ -73,6 +73,7 @@ def test_a_fork_of_this_process_has_its_own_template() -> None:
     run()
 
 
+@pytest.mark.slow
 @linux
 def test_a_fork_of_this_process_leaves_inherited_sessions_alone() -> None:
     code = """

@@ -70,6 +70,7 @@ def test_windows_of_symbolic_sizes(function: Callable[..., Any]) -> None:
         assert_exact(program, compiled, numbers(*shape))
 
 
+@pytest.mark.slow
 def test_windows_within_a_branch() -> None:
     branches = (lambda x: functional.avg_pool1d(x, 3, 1).sum(), lambda x: functional.avg_pool1d(x, 2, 1).prod())
     program = from_torch(Function(lambda x: torch.cond(x.sum() > 0, *branches, (x,))), (numbers(2, 4, 7),))

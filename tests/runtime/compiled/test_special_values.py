@@ -124,7 +124,7 @@ def _agree(program: Program, compiled: ms.compiled.Compiled, inputs: list[Array]
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("op", sorted({case.op for case in CASES} - LEFT_OUT))
-@pytest.mark.every(10)
+@pytest.mark.every(20)
 def test_special_values_compiled(op: str) -> None:
     differences = (found for case in CASES if case.op == op for found in _differences(case))
     if op not in GAPS:

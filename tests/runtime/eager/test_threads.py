@@ -71,6 +71,7 @@ def _of_hooked(network: nn.Cell) -> Callable[[Tensor], Any]:
     return _of_all(network)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", [ms.PYNATIVE_MODE, ms.GRAPH_MODE])
 @pytest.mark.parametrize("gradients", [_of_weights, _of_all, _of_recorded_run, _of_hooked])
 def test_threads_get_their_own_gradients(mode: int, gradients: Callable[[Any], Any]) -> None:

@@ -41,6 +41,7 @@ def require_equal(found: Any, expected: Any) -> None:
         assert found == expected
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("call", VALUES)
 def test_values(call: str) -> None:
     require_equal(result_of(call), VALUES[call])

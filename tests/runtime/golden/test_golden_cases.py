@@ -60,7 +60,7 @@ REFUSED_IN_GRAPH_MODE = {
 
 
 @pytest.mark.parametrize("case", VALUES, ids=str)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_golden_case_in_graph_mode(case: Case) -> None:
     ms.set_context(mode=ms.GRAPH_MODE)
     try:
@@ -113,6 +113,7 @@ def _falsified(item: Any) -> list[Any]:
     return [item + 1] if isinstance(item, (int, float)) else [f"{item}x"] if isinstance(item, str) else []
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", sorted({case.kind for case in VALUES}))
 def test_a_wrong_expectation_is_noticed(kind: str) -> None:
     case = next(case for case in VALUES if case.kind == kind)

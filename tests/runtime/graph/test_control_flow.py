@@ -465,7 +465,7 @@ def total(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_function(function: Callable[..., Any]) -> None:
     compiled = ms.jit(function)
     interpreted = ProgramRunner(trace(function, (Tensor(X),)), interpreted=True)

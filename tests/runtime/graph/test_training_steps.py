@@ -104,6 +104,7 @@ def test_every_optimizer_has_a_case() -> None:
     assert {name.split(",")[0].split(" ")[0] for name in OPTIMIZERS} == set(optim.__all__) - {"Optimizer"}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_step_of_every_optimizer_is_a_program(name: str) -> None:
     network = with_loss()

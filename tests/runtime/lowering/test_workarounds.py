@@ -141,6 +141,7 @@ FAULTS: dict[str, Callable[[], bool]] = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_shows_exactly_in_the_versions_without_a_fix(name: str) -> None:
     fixed_in = WORKAROUNDS[name].fixed_in

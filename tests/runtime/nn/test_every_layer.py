@@ -120,6 +120,7 @@ def test_it_is_shown_by_name_and_arguments(named: tuple[str, Case]) -> None:
         assert shown != f"{type(cell).__name__}()"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("training", [False, True])
 def test_it_is_traced_to_a_program_that_computes_the_same(named: tuple[str, Case], training: bool) -> None:
     _, case = named
@@ -135,7 +136,7 @@ def test_it_is_traced_to_a_program_that_computes_the_same(named: tuple[str, Case
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_its_gradients_are_traced(named: tuple[str, Case], training: bool) -> None:
     name, case = named
     if name in WITHOUT_GRADIENT:

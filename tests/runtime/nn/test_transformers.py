@@ -102,6 +102,7 @@ def test_a_mask_of_bytes_and_one_of_numbers_beside_one_of_bools() -> None:
             np.testing.assert_allclose(y.asnumpy(), e.asnumpy(), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_attention_drops_weights_in_training_only() -> None:
     ms.set_seed(0)
     x = Tensor(np.random.default_rng(0).standard_normal((6, 2, 4)).astype(np.float32))

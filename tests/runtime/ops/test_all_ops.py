@@ -96,6 +96,7 @@ ROUNDING_ONCE = [
 ]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("case", ROUNDING_ONCE, ids=str)
 def test_half_precision_rounds_once(case: OpCase) -> None:
     for dtype in HALVES:
@@ -118,13 +119,13 @@ def test_gradient_is_the_same_as_a_program(case: OpCase) -> None:
 
 
 @pytest.mark.parametrize("case", IN_ONNX, ids=str)
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_onnx_runtime_agrees(case: OpCase) -> None:
     check_onnx(case, "float32", OPSETS)
 
 
 @pytest.mark.parametrize("case", IN_ONNX, ids=str)
-@pytest.mark.every(4)
+@pytest.mark.every(8)
 def test_onnx_runtime_agrees_in_other_dtypes(case: OpCase) -> None:
     for dtype in ("float64", "float16"):
         check_onnx(case, dtype)
@@ -133,7 +134,7 @@ def test_onnx_runtime_agrees_in_other_dtypes(case: OpCase) -> None:
 @pytest.mark.parametrize(
     "case", [case for case in IN_ONNX if case.inputs and np.shape(case.inputs[0])[:1] > (1,)], ids=str
 )
-@pytest.mark.every(4)
+@pytest.mark.every(8)
 def test_the_first_dimension_can_be_symbolic(case: OpCase) -> None:
     if str(case) in FIRST_IS_FIXED:
         with pytest.raises((ShapeError, ConversionError)):

@@ -149,6 +149,7 @@ class Stacked(nn.Module):
         return self.rnn(self.gru(y)[0])[0][:, -1], last
 
 
+@pytest.mark.slow
 def test_compiled_gradients_of_stacked_layers_are_those_of_torch() -> None:
     module = Stacked()
 
