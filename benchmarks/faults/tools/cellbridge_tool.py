@@ -25,7 +25,7 @@ def judge(pair: Pair) -> Finding:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            report = _report(pair)
+            report = report_of(pair)
     except CellbridgeError as error:
         return Finding(False, error=f"usage error: {error}"[:MAX_SAID])
     if pair.scripts is not None:
@@ -46,7 +46,8 @@ def finding_of(report: Any) -> Finding:
     )
 
 
-def _report(pair: Pair) -> Any:
+def report_of(pair: Pair) -> Any:
+    """Return the report on a pair."""
     if pair.scripts is not None:
         return parity.compare_training(pair.reference, pair.candidate, *pair.scripts, pair.data)
     if pair.command is not None:
