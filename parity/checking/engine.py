@@ -27,7 +27,6 @@ from ...runtime.lowering import opsets
 from ..comparison.judging import judge_sides
 from ..dtypes import HALVES, WORKING_DTYPES
 from ..inputs.arguments import as_arguments, as_keywords
-from ..modules.compare import compare_modules
 from ..onnx_cells.compare import ModuleAndFile
 from ..options import OptionKeywords, Options, from_keywords
 from ..porting.compare import compare_port
@@ -48,6 +47,7 @@ from ..sides.runtime_program import written_program
 from ..sides.torch_program import capture_program
 from ..support.progress import NoProgress, Progress
 from .conversions import Conversions, is_selected, require_sides, sides_without_onnx, torch_side
+from .module_pairs import compare_pair
 from .round_trip import ways_back
 from .several_inputs import Arguments, JudgeInput, judge_all_inputs
 
@@ -306,7 +306,7 @@ def compare(
         if file is not None:
             return file.judge_inputs(args, keywords)
         if isinstance(reference, torch.nn.Module) and isinstance(candidate, torch.nn.Module):
-            return compare_modules(reference, candidate, args, keywords, chosen, stages, cells, weights)
+            return compare_pair(reference, candidate, args, keywords, chosen, stages, cells, weights)
         reference_side = _side("reference", reference, args, keywords, chosen)
         side = _side("candidate", candidate, args, keywords, chosen, reference)
         rounded = [one for one in (reference_side, side) if one.capabilities.gradients]

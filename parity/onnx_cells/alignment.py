@@ -68,6 +68,7 @@ def align(
     arrange: Arrange,
     pair_results: PairResults,
     options: Options,
+    reference: str = "torch",
 ) -> Alignment:
     """Find the Cells of a module in the program of a file, and return both as sides.
 
@@ -79,6 +80,7 @@ def align(
         arrange: see `Arrange`.
         pair_results: see `PairResults`.
         options: options of the run.
+        reference: name of the module's side.
 
     Raises:
         CellbridgeError: the module or the program doesn't run on these inputs, or doesn't fit into memory.
@@ -89,7 +91,7 @@ def align(
     }  # fmt: skip
     first = arrange(args, kwargs)
     require_affordable(program, first, grads=options.grads)
-    plain = TorchSide("torch", module, args, kwargs, **how)
+    plain = TorchSide(reference, module, args, kwargs, **how)
     truth = plain.run(Run("float64", options.grads))
     program, outputs = _with_results_of(program, truth, pair_results(truth))
     program = program.replace(arguments=positional_arguments(len(program.inputs)))
@@ -97,7 +99,7 @@ def align(
     samples, records = [first], [truth]
     if (other := other_sample(args, kwargs)) is not None:
         try:
-            records.append(TorchSide("torch", module, *other, **how).run(Run("float64", grads=False)))
+            records.append(TorchSide(reference, module, *other, **how).run(Run("float64", grads=False)))
             samples.append(arrange(*other))
         except UsageError:  # the module doesn't take these numbers
             del records[1:]
@@ -119,8 +121,8 @@ def align(
     paired = pair_parameters(marked.program, ModuleParameters(parameters, buffers, _shared(module)))
     excused = excused.with_gradients(constant_boundaries(paired.program))
     untrained = _untrained_rows(module, paired.paired)
-    reference = ModuleSide(
-        "torch", module, args, kwargs, **how, cell_paths=paths, kept=marked.kept, aliases=marked.aliases,
+    side_of_module = ModuleSide(
+        reference, module, args, kwargs, **how, cell_paths=paths, kept=marked.kept, aliases=marked.aliases,
         paired=paired.paired, ignored=parameters.keys() - paired.paired, untrained_rows=untrained,
     )  # fmt: skip
     side = FileSide(
@@ -145,7 +147,7 @@ def align(
         notes.append(
             f"gradients not compared, of parameters that {name} doesn't hold as they are: {list_names(unpaired)}"
         )
-    return Alignment(reference, side, notes)
+    return Alignment(side_of_module, side, notes)
 
 
 def _shared(module: torch.nn.Module) -> set[str]:

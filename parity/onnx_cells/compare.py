@@ -58,12 +58,14 @@ class ModuleAndFile:
         candidate: the file or model, or a program read from one.
         options: options of the run.
         progress: receives the stages of the run.
+        name: what the module's side is called.
     """
 
     module: torch.nn.Module
     candidate: onnx.ModelProto | str | PathLike[str] | Program
     options: Options
     progress: Progress
+    name: str = "torch"
 
     def judge_inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:
         """Compare the file's program with the module Cell by Cell, and its results in ONNX Runtime by rounding.
@@ -75,7 +77,7 @@ class ModuleAndFile:
             program, notes = self._program(runtime)
             alignment = align(
                 CANDIDATE, self.module, program, (args, kwargs), self._arrange(runtime), self._pair(runtime),
-                self.options,
+                self.options, self.name,
             )  # fmt: skip
         except CellbridgeError as error:
             if runtime is None:

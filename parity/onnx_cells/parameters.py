@@ -48,12 +48,13 @@ class PairedParameters:
 
 
 def pair_parameters(program: Program, module: ModuleParameters) -> PairedParameters:
-    """Pair a file's parameters with a module's by name or, if no name fits, by their numbers.
+    """Pair a file's parameters with a module's by name or, if no name fits, by their Cells or by their numbers.
 
-    A parameter of the same name may have other numbers only where others were folded into it: in a Cell that isn't
-    judged by itself, and in most of its elements. A parameter that the file uses outside its Cell, or has twice, has
-    another gradient, and keeps the file's name. What is a buffer of the
-    module, or a single number, is a constant.
+    In one Cell, a parameter that it alone uses has the partner with the same numbers, though others have them too: the
+    scales of norms are all 1 at first. A parameter of the same name may have other numbers only where others were
+    folded into it: in a Cell that isn't judged by itself, and in most of its elements. A parameter that the file uses
+    outside its Cell, or has twice, has another gradient, and keeps the file's name. What is a buffer of the module, or
+    a single number, is a constant.
     """
     program = _with_constants_as_parameters(program, module)
     users, judged = _users(program), {call.path for call in program.calls}
@@ -66,8 +67,15 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
         if name.rpartition(".")[0] in judged or _is_mostly_equal(info.data, parameter.data):
             partner[name] = name
     free = {name: info for name, info in module.infos.items() if name not in partner}
+    in_file = Counter(_elements(p.data) for p in program.parameters.values())
+    in_module = Counter(_elements(info.data) for info in module.infos.values())
+    copied = {elements for elements, count in in_file.items() if count > in_module[elements]}
+    of_cells = _of_the_same_cells(program, free, users, judged, module, copied)
+    for name, (other, is_transposed) in of_cells.items():
+        (transposed if is_transposed else partner)[name] = other
+        del free[other]
     for name, parameter in program.parameters.items():
-        if name in partner:
+        if name in partner or name in transposed:
             continue
         ways = [(partner, parameter.data)]
         ways += [(transposed, parameter.data.T)] if parameter.data.ndim == 2 else []
@@ -77,10 +85,10 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
                 found[name] = same[0]
                 del free[same[0]]
                 break
-    in_file = Counter(_elements(p.data) for p in program.parameters.values())
-    in_module = Counter(_elements(info.data) for info in module.infos.values())
     for found in (partner, transposed):
         for name, other in list(found.items()):
+            if name in of_cells:
+                continue
             parameter = program.parameters[name]
             copies = (in_file[_elements(parameter.data)], in_module[_elements(parameter.data)])
             if not _is_alone(other, copies, users.get(parameter.value, set()), judged, module):
@@ -117,6 +125,45 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
     return PairedParameters(result, frozenset(named.values()), rounded, computed)
 
 
+def _of_the_same_cells(
+    program: Program,
+    free: Mapping[str, ParameterInfo],
+    users: Mapping[Value, set[str]],
+    judged: Collection[str],
+    module: ModuleParameters,
+    copied: Collection[bytes],
+) -> dict[str, tuple[str, bool]]:
+    """Return the parameters that one Cell alone uses with the only one of the module's there that has their numbers.
+
+    The second value says whether the numbers are transposed. A parameter that the file has in several copies, one for
+    each use, has a part of the gradient alone; but equal numbers, all 1 or all 0, are no copies.
+    """
+    of_cell: dict[str, list[str]] = {}
+    for other in free:
+        if other not in module.shared:
+            of_cell.setdefault(_judged_holder(other, judged), []).append(other)
+    candidates: dict[str, list[tuple[str, bool]]] = {}
+    for name, parameter in program.parameters.items():
+        paths = users.get(parameter.value, set())
+        is_copy = _elements(parameter.data) in copied and not np.all(parameter.data == parameter.data.flat[0])
+        if name not in free and len(paths) == 1 and parameter.data.size and not is_copy:
+            others = of_cell.get(next(iter(paths)), [])
+            same = [(other, False) for other in others if _same(free[other].data, parameter.data)]
+            if not same and parameter.data.ndim == 2:
+                same = [(other, True) for other in others if _same(free[other].data, parameter.data.T)]
+            candidates[name] = same
+    claims = Counter(other for same in candidates.values() for other, _ in same)
+    return {name: same[0] for name, same in candidates.items() if len(same) == 1 and claims[same[0][0]] == 1}
+
+
+def _judged_holder(name: str, judged: Collection[str]) -> str:
+    """Return the path of the innermost Cell that holds a parameter and is judged."""
+    holder = name.rpartition(".")[0]
+    while holder not in judged:
+        holder = holder.rpartition(".")[0]
+    return holder
+
+
 def _with_constants_as_parameters(program: Program, module: ModuleParameters) -> Program:
     """Return the program with constants that have the elements of a module's parameter as parameters.
 
@@ -150,9 +197,7 @@ def _is_alone(other: str, copies: tuple[int, int], users: set[str], judged: set[
         return False  # the file has it several times, one for each use
     if other in module.shared:
         return copies[0] == 1
-    holder = other.rpartition(".")[0]
-    while holder not in judged:
-        holder = holder.rpartition(".")[0]
+    holder = _judged_holder(other, judged)
     return all(path == holder or is_inside(path, holder) for path in users)
 
 

@@ -87,7 +87,7 @@ def _by_position(
     result: ResultMatch, reference: Structure, other: Structure, theirs: int, ours: int, where: str, is_port: bool
 ) -> None:
     """Pair the tensors of two parts of different kinds by position."""
-    difference = f"{_at(where)}{_kind(other)} in the candidate, {_kind(reference)} in the reference"
+    difference = f"{_at(where)}{kind_of(other)} in the candidate, {kind_of(reference)} in the reference"
     for i in range(min(reference.tensors, other.tensors)):
         result.partners[ours + i] = theirs + i
     if is_port and reference.tensors == other.tensors:
@@ -158,7 +158,8 @@ def _class(container: Structure) -> str:
     return {"tuple": "a tuple", "list": "a list", "namedtuple": "a named tuple"}[container.kind]
 
 
-def _kind(structure: Structure) -> str:
+def kind_of(structure: Structure) -> str:
+    """Describe the kind of a structure in words: `a tensor`, `a dict`."""
     if structure.kind == "tensor":
         return "a tensor"
     return repr(structure.constant)[:MAX_SHOWN] if structure.kind == "constant" else _class(structure)

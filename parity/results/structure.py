@@ -12,6 +12,7 @@ LONE_PARAMETER = "lone parameter"
 PREFIX = "prefix"
 MODE = "mode"
 OTHER_PARTS = "other parts"
+OTHER_RESULT = "other result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +21,8 @@ class StructureDifference:
 
     Attributes:
         kind: NOT_CALLED, CALLED_DIFFERENTLY, ADDITIONAL_CELL (the candidate has it and the reference hasn't),
-            LONE_PARAMETER, PREFIX, MODE (in train mode on one side alone) or OTHER_PARTS (a parameter that the
-            candidate has in part, in copies or as one with another).
+            LONE_PARAMETER, PREFIX, MODE (in train mode on one side alone), OTHER_RESULT (a result in another container)
+            or OTHER_PARTS (a parameter that the candidate has in part, in copies or as one with another).
         name: path of the Cell, qualified name of the parameter, or the prefix.
         around: path of the Cell that was judged for it.
         text: the difference in words.

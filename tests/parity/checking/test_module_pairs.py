@@ -1,0 +1,228 @@
+"""Ports by another hand: other names, fused weights, another division into modules, and results in other containers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cellbridge import parity
+from cellbridge.parity.checking.module_pairs import share_of_names
+from cellbridge.parity.report.report import Report
+
+WIDTH, HEADS, LAYERS = 8, 2, 2
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (
+            layer(x).view(*x.shape[:2], HEADS, -1).transpose(1, 2) for layer in (self.query, self.key, self.value)
+        )
+        scores = q @ k.transpose(-2, -1) / (WIDTH // HEADS) ** 0.5
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        mixed = scores.masked_fill(hidden, float("-inf")).softmax(-1) @ v
+        return self.out(mixed.transpose(1, 2).reshape(x.shape))  # type: ignore[no-any-return]
+
+
+class FeedForward(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.activation, self.down = nn.Linear(WIDTH, 16), nn.GELU(), nn.Linear(16, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(self.activation(self.up(x)))  # type: ignore[no-any-return]
+
+
+class Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm1, self.attention, self.norm2, self.mlp = (
+            nn.LayerNorm(WIDTH), Attention(), nn.LayerNorm(WIDTH), FeedForward(),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.norm1(x))
+        return x + self.mlp(self.norm2(x))  # type: ignore[no-any-return]
+
+
+class Reference(nn.Module):
+    """As a library writes it, with a dict for a result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(11, WIDTH)
+        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 11, bias=False)
+
+    def forward(self, ids: Tensor) -> dict[str, Any]:
+        x = states = self.words(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return {"states": (states, x), "logits": self.head(self.norm(x))}
+
+
+class Block(nn.Module):
+    """One module for a layer, with one product for queries, keys and values."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.fault = fault
+        self.n1, self.n2 = (nn.LayerNorm(WIDTH, eps=1e-3 if fault == "eps" else 1e-5) for _ in range(2))
+        self.qkv, self.proj = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.fc1, self.fc2 = nn.Linear(WIDTH, 16), nn.Linear(16, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, t, _ = x.shape
+        q, k, v = (part.view(b, t, HEADS, -1).transpose(1, 2) for part in self.qkv(self.n1(x)).chunk(3, -1))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.fault != "mask")
+        x = x + self.proj(mixed.transpose(1, 2).reshape(b, t, WIDTH))
+        y = F.gelu(self.fc1(self.n2(x)), approximate="tanh" if self.fault == "gelu" else "none")
+        return x + self.fc2(y.detach() if self.fault == "detached" else y)  # type: ignore[no-any-return]
+
+
+class Port(nn.Module):
+    """The same network by another hand, which returns the logits alone."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.fault = fault
+        self.tok = nn.Embedding(11, WIDTH)
+        self.blocks = nn.ModuleList(Block(fault if i == 1 else "") for i in range(LAYERS))
+        self.ln, self.lm = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 11, bias=False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.tok(ids[:, :6] if self.fault == "size" else ids)
+        for block in self.blocks:
+            x = block(x)
+        return self.lm(self.ln(x))  # type: ignore[no-any-return]
+
+
+def pair(fault: str = "") -> tuple[Reference, Port]:
+    torch.manual_seed(0)
+    reference, port = Reference().eval(), Port(fault).eval()
+    with torch.no_grad():
+        for own, other in ((port.tok, reference.words), (port.ln, reference.norm), (port.lm, reference.head)):
+            own.load_state_dict(other.state_dict())
+        for block, layer in zip(port.blocks, reference.layers, strict=True):
+            parts = (layer.attention.query, layer.attention.key, layer.attention.value)
+            block.qkv.weight.copy_(torch.cat([part.weight for part in parts]))
+            block.qkv.bias.copy_(torch.cat([part.bias for part in parts]))
+            for own, other in (
+                (block.n1, layer.norm1), (block.n2, layer.norm2), (block.proj, layer.attention.out),
+                (block.fc1, layer.mlp.up), (block.fc2, layer.mlp.down),
+            ):  # fmt: skip
+                own.load_state_dict(other.state_dict())
+    return reference, port
+
+
+def compared(fault: str = "", **options: Any) -> Report:
+    return parity.compare(*pair(fault), torch.arange(12).reshape(2, 6) % 11, **options)
+
+
+def test_a_sound_port_holds_and_its_cells_are_compared() -> None:
+    report = compared()
+    assert report.ok, str(report)
+    passed = {path for path, cell in report.cells.items() if cell.status == "pass"}
+    assert passed >= {"", "words", "head", "norm"}
+    assert passed >= {f"layers.{i}.{part}" for i in range(LAYERS) for part in ("norm1", "attention", "norm2", "mlp")}
+    compared_gradients = {
+        c.tensor for cell in report.cells.values() for c in cell.comparisons if c.kind == "parameter gradient"
+    }
+    assert compared_gradients >= {"words.weight", "layers.1.norm2.weight", "layers.0.mlp.up.bias", "head.weight"}
+    assert "in 1 of 3 results" in report.conditions_in_words
+    assert "(root)" not in report.notes[0]
+
+
+FAULTS = [
+    ("gelu", "layers.1.mlp.activation", "approximate"),
+    ("eps", "layers.1.norm1", "eps"),
+    ("mask", "layers.1.attention", ""),  # its cause is beyond the limit of work
+    ("detached", "layers.1.mlp", ""),
+]
+
+
+@pytest.mark.causes
+@pytest.mark.parametrize(("fault", "cell", "word"), FAULTS)
+def test_a_fault_is_placed_and_named_without_a_map(fault: str, cell: str, word: str) -> None:
+    report = compared(fault)
+    assert not report.ok
+    assert cell in report.failing, str(report)
+    assert all(path.startswith("layers.1") for path in report.failing)
+    assert word in " ".join(cause.summary for cause in report.cells[cell].causes)
+    assert "layers.0.mlp.activation" not in report.failing
+
+
+@pytest.mark.probes
+def test_what_shows_at_another_size_alone_is_found_in_the_network_itself() -> None:
+    report = compared("size")
+    assert report.failing == [""]
+    assert {c.probe for c in report.cells[""].failures} != {""}
+    assert compared("size", probe=False).ok
+
+
+def test_names_that_the_user_gives_decide() -> None:
+    report = compared(cells={"tok": "words"})
+    assert not any("by the values at their boundaries" in note for note in report.notes)
+    assert report.cells["words"].status == "pass"
+
+
+def test_a_candidate_that_can_not_be_captured_is_paired_by_names() -> None:
+    class Opaque(Port):
+        def forward(self, ids: Tensor) -> Tensor:
+            return super().forward(torch.from_numpy(ids.numpy()))
+
+    reference, port = pair()
+    port.__class__ = Opaque
+    report = parity.compare(reference, port, torch.arange(12).reshape(2, 6) % 11)
+    assert any(note.startswith("Cells were paired by names, not by values:") for note in report.notes)
+
+
+def test_strict_allows_no_result_without_a_partner() -> None:
+    assert not compared(strict=True).ok
+
+
+class Returns(nn.Module):
+    def __init__(self, form: Callable[[Tensor], Any], scale: float = 1.0) -> None:
+        super().__init__()
+        self.layer, self.form, self.scale = nn.Linear(3, 3), form, scale
+
+    def forward(self, x: Tensor) -> Any:
+        return self.form(self.layer(x) * self.scale)
+
+
+FORMS: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor], Any], bool]] = {
+    "a dict of one": (lambda y: y, lambda y: {"y": y}, True),
+    "a tuple of one": (lambda y: {"y": y}, lambda y: (y,), True),
+    "another name": (lambda y: {"y": y, "z": 2 * y}, lambda y: {"z": 2 * y, "w": y}, True),
+    "another order, by values": (lambda y: {"a": y, "b": 2 * y}, lambda y: (2 * y, y), True),
+    "more": (lambda y: y, lambda y: (y, y.sum()), True),
+    "a wrong one by name": (lambda y: {"a": y, "b": 2 * y}, lambda y: {"a": y, "b": 3 * y, "c": y.sum()}, False),
+    "another shape": (lambda y: y, lambda y: {"y": y.flatten()}, False),
+    "the order of a tuple": (lambda y: (y, 2 * y), lambda y: (2 * y, y), False),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_results_in_other_containers(form: str) -> None:
+    one, other, holds = FORMS[form]
+    reference, candidate = Returns(one), Returns(other)
+    candidate.load_state_dict(reference.state_dict())
+    report = parity.compare(reference, candidate, torch.randn(2, 3))
+    assert report.ok is holds, str(report)
+    assert type(reference(torch.ones(1, 3))) is type(one(torch.ones(1)))  # the modules are as before
+    assert "forward" not in {**vars(reference), **vars(candidate)}
+
+
+def test_the_share_of_names() -> None:
+    reference, port = pair()
+    assert share_of_names(reference, reference) == 1
+    assert share_of_names(reference, port) == 0
+    assert share_of_names(nn.ReLU(), port) == 1
