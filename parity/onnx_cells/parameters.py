@@ -13,6 +13,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT32, Constant, Node, ProgramParameter, Type, Value, is_floating
 from ..results.cell_report import is_inside
 from ..sides.records import Array, ParameterInfo
+from .fused_parameters import with_parts_of_the_module
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,14 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
     """
     program = _with_constants_as_parameters(program, module)
     users, judged = _users(program), {call.path for call in program.calls}
+
+    def parts_of(path: str) -> list[str]:
+        around = _judged_holder(f"{path}.", judged - {path}) if path else ""
+        own = (name for name in module.infos if name not in module.shared)
+        return [name for name in own if _judged_holder(name, judged) in (path, around)]
+
+    program = with_parts_of_the_module(program, module.infos, users, parts_of)
+    users = _users(program)
     partner: dict[str, str] = {}
     transposed: dict[str, str] = {}
     for name, parameter in program.parameters.items():
