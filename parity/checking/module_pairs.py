@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
 
-from ...converter.structure.program_names import named_modules
-from ...runtime.errors import CellbridgeError
+from ...converter.structure.program_names import named_modules, named_parameters
+from ...runtime.errors import CellbridgeError, UsageError
+from ...runtime.ir.program import Program
 from ..comparison.trial import Trial
 from ..inputs.onnx_optionals import first_line
 from ..modules.answers import common_answers
@@ -18,13 +18,19 @@ from ..modules.compare import compare_modules
 from ..modules.prefixes import Prefixes
 from ..onnx_cells.compare import CANDIDATE, ModuleAndFile
 from ..options import Options
+from ..report.detail import pluralize
 from ..report.report import Report
 from ..results.comparison import Comparison
+from ..sides.records import Array, Run
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
+from ..verdicts.deviations import error, size
 
 ENOUGH = 0.5
 """The share of the reference's Cells with parameters that have a partner by name, from which names decide."""
+SAME = 1e-6
+"""How far gradients in float64, relative to the largest of all, may be apart: captured code may round numbers."""
+ALSO_COMPARED = f"{CANDIDATE} was also compared on"
 END_TO_END = ("output", "input gradient", "call")
 
 
@@ -59,7 +65,18 @@ def compare_pair(
     if answers is not None:
         report.structure += answers.differences()
         report.conditions.remarks += [answers.coverage] if answers.coverage else []
+    if options.grads:
+        report.conditions.remarks += _coverage_of_parameters(reference, report)
     return report
+
+
+def _coverage_of_parameters(reference: torch.nn.Module, report: Report) -> list[str]:
+    """Return as a phrase of how many parameters the gradients were compared; nothing for all that are trained."""
+    trained = {name for name, parameter in named_parameters(reference) if parameter.requires_grad}
+    compared = {c.tensor for cell in report.cells.values() for c in cell.comparisons if c.kind == "parameter gradient"}
+    if trained <= compared:
+        return []
+    return [f"with the gradients of {len(trained & compared)} of {pluralize(len(trained), 'parameter')}"]
 
 
 def share_of_names(reference: torch.nn.Module, candidate: torch.nn.Module) -> float:
@@ -85,26 +102,54 @@ def _by_values(
     """Compare the candidate's program with the reference Cell by Cell, and the candidate itself at its results.
 
     Raises:
-        CellbridgeError: the candidate can't be captured, or runs on no such inputs.
+        CellbridgeError: the candidate can't be captured, its program has other gradients, or it doesn't run.
     """
-    whole = [
+
+    def of_program(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:
+        program = _program_of(candidate, args, kwargs, options)
+        return ModuleAndFile(reference, program, options, progress, name="reference").judge_inputs(args, kwargs)
+
+    report = of_program(args, kwargs)  # with further values inside the network; the candidate takes other sizes, too
+    one, other = (
         TorchSide.of_options(
             name, module, args, kwargs, options, cell_paths=[""], lone=_parameters(module), catches=name == CANDIDATE
         )
         for name, module in (("reference", reference), (CANDIDATE, candidate))
-    ]
-    program = whole[1].in_interpreter().program
-    by_program = replace(options, probe=False)  # the candidate itself is probed, at other sizes too
-    report = ModuleAndFile(reference, program, by_program, progress, name="reference").judge_inputs(args, kwargs)
-    trial = Trial(whole[0], whole[1:], options, progress, whole)
-    found = [comparison for _, comparison in trial.judge(whole[1])]
+    )
+    trial = Trial(one, [other], options, progress, [one, other])
+    found = [comparison for _, comparison in trial.judge(other)]
     of_itself = [c for c in found if c.feeding != "isolated" and c.kind in END_TO_END]
     root = report.cells[""]
     root.comparisons = [c for c in root.comparisons if not _is_end_to_end(c)] + of_itself
-    report.probes, report.probing_seconds = trial.report().probes, trial.probing_seconds
-    report.conditions = replace(report.conditions, options=options)
+    report.probes += [probe for probe in trial.report().probes if probe not in report.probes]
+    report.probing_seconds += trial.probing_seconds
+    report.notes = [note for note in report.notes if not note.startswith(ALSO_COMPARED)]  # those of the network itself
     report.notes += [note for note in trial.notes if note not in report.notes]
     return report
+
+
+def _program_of(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options) -> Program:
+    """Return the program of the candidate on these inputs.
+
+    Raises:
+        CellbridgeError: it can't be captured, or its parameters have other gradients than the module's.
+    """
+    side = TorchSide.of_options(CANDIDATE, module, args, kwargs, options)
+    program = side.in_interpreter().program
+    if options.grads:
+        own = side.run(Run("float64"))
+        captured = side.in_interpreter().run(Run("float64", cotangents=own.cotangents))
+        largest = max(map(size, own.parameter_gradients.values()), default=0.0)
+        for name, gradient in own.parameter_gradients.items():
+            if not _is_same(gradient, captured.parameter_gradients.get(name), largest):
+                raise UsageError(f"the gradient of {name} in the {CANDIDATE} isn't that of its captured program")
+    return program
+
+
+def _is_same(gradient: Array | None, other: Array | None, largest: float) -> bool:
+    if gradient is None or other is None or gradient.shape != other.shape:
+        return max(size(gradient), size(other)) <= SAME * largest
+    return error(other, gradient)[0] <= SAME * largest
 
 
 def _parameters(module: torch.nn.Module) -> list[str]:

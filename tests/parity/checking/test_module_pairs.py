@@ -218,6 +218,23 @@ def test_a_candidate_that_can_not_be_captured_is_paired_by_names() -> None:
     assert any(note.startswith("Cells were paired by names, not by values:") for note in report.notes)
 
 
+@pytest.mark.filterwarnings("ignore:backward hooks aren't captured")
+def test_a_candidate_whose_gradients_its_program_lacks_is_paired_by_names() -> None:
+    reference, port = pair()
+    port.blocks[0].fc1.weight.register_hook(lambda gradient: 2 * gradient)  # type: ignore[no-untyped-call, union-attr]
+    report = parity.compare(reference, port, torch.arange(12).reshape(2, 6) % 11)
+    assert any("the gradient of blocks.0.fc1.weight in the candidate" in note for note in report.notes)
+    assert "with the gradients of 0 of 36 parameters" in report.conditions_in_words
+    assert "with the gradients of 0 of 36 parameters" in report.sentence
+
+
+@pytest.mark.probes
+def test_further_inputs_are_told_once() -> None:
+    report = compared()
+    assert sum("was also compared on" in note for note in report.notes) == 1
+    assert report.probing_seconds > 0
+
+
 def test_strict_allows_no_result_without_a_partner() -> None:
     assert not compared(strict=True).ok
 
