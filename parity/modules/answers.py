@@ -112,7 +112,7 @@ def common_answers(
 ) -> Answers | None:
     """Return the results that two modules have in common; None if the containers agree, or no tensor has a partner.
 
-    Both run once, in float64.
+    None, too, where other values than tensors are returned. Both run once, in float64.
     """
     records: list[Records] = []
     for name, module in (("reference", reference), ("candidate", candidate)):
@@ -123,6 +123,8 @@ def common_answers(
             return None  # the comparison itself says what is wrong
     ours, theirs = (one.result for one in records)
     if ours is None or theirs is None or not match_results(ours, theirs).differences:
+        return None
+    if any(map(_holds_values, (ours, theirs))) or _is_other_order(ours, theirs):
         return None
     pairs = _pair([_results(one) for one in records], ours, theirs)
     if not pairs or (options.loss is not None and len(pairs) < ours.tensors):
@@ -173,6 +175,17 @@ def _outermost(names: Sequence[str]) -> str:
     """Return the names up to their first part, each with the number of tensors: `past_key_values (6 tensors)`."""
     counts = Counter(re.split(r"[.\[]", name, maxsplit=1)[0] or name for name in names)
     return list_names([name if count == 1 else f"{name} ({count} tensors)" for name, count in counts.items()])
+
+
+def _holds_values(structure: Structure) -> bool:
+    """Whether a structure has numbers, words or flags beside tensors, which are compared where they stand."""
+    is_value = structure.kind == "constant" and structure.constant is not None
+    return is_value or any(map(_holds_values, structure.children))
+
+
+def _is_other_order(ours: Structure, theirs: Structure) -> bool:
+    """Whether two named tuples have the same fields in another order: who unpacks them takes one for the other."""
+    return ours.kind == theirs.kind == "namedtuple" and sorted(ours.keys) == sorted(theirs.keys)
 
 
 def _has_constants(structure: Structure) -> bool:

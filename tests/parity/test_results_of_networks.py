@@ -76,10 +76,21 @@ RIGHT: dict[str, tuple[Any, Any]] = {
 WRONG: dict[str, tuple[Any, Any, str]] = {
     "exchanged keys": (in_dict, lambda y, z: {"b": y, "a": z}, "not the same function"),
     "exchanged fields": (Output, lambda y, z: Output(z, y), "not the same function"),
+    "fields in another order": (Fields, lambda y, z: Exchanged(b=z, a=y), "the fields are in another order"),
+    "exchanged inside": (lambda y, z: [in_dict(y, z)], lambda y, z: [in_dict(z, y)], "not the same function"),
+    "another number": (lambda y, z: (y, 3), lambda y, z: (y, 4), "4, needed 3"),
+    "another fraction": (lambda y, z: (y, 0.5), lambda y, z: (y, 0.5001), "not the same function"),
+    "a number of another kind": (lambda y, z: (y, 1), lambda y, z: (y, 1.0), "1.0 (float), needed 1 (int)"),
+    "another string": (lambda y, z: {"a": y, "b": "mean"}, lambda y, z: {"a": y, "b": "sum"}, "'sum', needed 'mean'"),
+    "another bool": (lambda y, z: (y, True), lambda y, z: (y, False), "False, needed True"),
+    "float64": (lambda y, z: y, lambda y, z: y.double(), "dtype float64, needed float32"),
+    "int32": (lambda y, z: (y, y.argmax(-1)), lambda y, z: (y, y.argmax(-1).int()), "dtype int32, needed int64"),
+    "uint8 for bool": (lambda y, z: (y, y > 0), lambda y, z: (y, (y > 0).byte()), "dtype uint8, needed bool"),
+}
+IN_ANOTHER_CONTAINER: dict[str, tuple[Any, Any, str]] = {
     "other keys": (in_dict, lambda y, z: {"a": y, "c": z}, "['b'] is missing; ['c'] is additional"),
     "a tuple for a dict": (in_dict, lambda y, z: (y, z), "a tuple in the candidate, a dict in the reference"),
     "a dict for a tuple": (lambda y, z: (y, z), in_dict, "a dict in the candidate, a tuple in the reference"),
-    "fields in another order": (Fields, lambda y, z: Exchanged(b=z, a=y), "the fields are in another order"),
     "one more": (
         lambda y, z: y,
         lambda y, z: (y, z),
@@ -92,21 +103,13 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
         lambda y, z: (y, z),
         "at [1] a tensor in the candidate, a tuple in the reference",
     ),
-    "exchanged inside": (lambda y, z: [in_dict(y, z)], lambda y, z: [in_dict(z, y)], "not the same function"),
     "a tensor for None": (
         lambda y, z: (y, None),
         lambda y, z: (y, z),
         "at [1] a tensor in the candidate, None in the reference",
     ),
-    "another number": (lambda y, z: (y, 3), lambda y, z: (y, 4), "4, needed 3"),
-    "another fraction": (lambda y, z: (y, 0.5), lambda y, z: (y, 0.5001), "not the same function"),
-    "a number of another kind": (lambda y, z: (y, 1), lambda y, z: (y, 1.0), "1.0 (float), needed 1 (int)"),
-    "another string": (lambda y, z: {"a": y, "b": "mean"}, lambda y, z: {"a": y, "b": "sum"}, "'sum', needed 'mean'"),
-    "another bool": (lambda y, z: (y, True), lambda y, z: (y, False), "False, needed True"),
-    "float64": (lambda y, z: y, lambda y, z: y.double(), "dtype float64, needed float32"),
-    "int32": (lambda y, z: (y, y.argmax(-1)), lambda y, z: (y, y.argmax(-1).int()), "dtype int32, needed int64"),
-    "uint8 for bool": (lambda y, z: (y, y > 0), lambda y, z: (y, (y > 0).byte()), "dtype uint8, needed bool"),
 }
+"""What modules of a network must not do, and whole networks may: the tensors that both return are compared."""
 
 
 def reasons(report: parity.Report) -> str:
@@ -131,10 +134,22 @@ def test_another_result_fails(case: str) -> None:
     assert reason in reasons(report), str(report)
 
 
-@pytest.mark.parametrize("case", [*RIGHT, *WRONG])
+@pytest.mark.parametrize("case", IN_ANOTHER_CONTAINER)
+@pytest.mark.every(2)
+def test_results_in_another_container_are_compared_and_told(case: str) -> None:
+    reference, candidate, _ = IN_ANOTHER_CONTAINER[case]
+    for wrong in (False, True):
+        network = Returns(lambda y, z, off=float(wrong): candidate(y + off, z + off))
+        report = parity.compare(Returns(reference), network, (X,))
+        assert report.ok is not wrong, str(report)
+        assert any(difference.kind == "other result" for difference in report.structure)
+        assert not parity.compare(Returns(reference), network, (X,), strict=True).ok
+
+
+@pytest.mark.parametrize("case", [*RIGHT, *WRONG, *IN_ANOTHER_CONTAINER])
 @pytest.mark.every(18)
 def test_what_was_captured_is_right(case: str) -> None:
-    for form in {**RIGHT, **WRONG}[case][:2]:
+    for form in {**RIGHT, **WRONG, **IN_ANOTHER_CONTAINER}[case][:2]:
         report = parity.check(Returns(form), (X,))
         assert report.ok, str(report)
 
