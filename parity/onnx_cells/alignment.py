@@ -142,6 +142,9 @@ def align(
     if options.grads and untrained:
         rows = list_names([f"{parameter}[{row}]" for parameter, row in untrained.items()])
         notes.append(f"gradients not compared, of rows that the module doesn't train, which a file can't say: {rows}")
+    if options.grads and paired.copies:
+        copies = [f"{parameter} ({', '.join(names)})" for parameter, names in paired.copies.items()]
+        notes.append(f"tied in {reference} and not in {name}, whose gradients were added up: {list_names(copies)}")
     unpaired = [n for n, info in parameters.items() if info.trainable and n not in paired.paired]
     if options.grads and unpaired:
         notes.append(

@@ -19,6 +19,19 @@ PartsOf = Callable[[str], Sequence[str]]
 """The names of a module's parameters that the Cell at a path holds and that no other Cell uses."""
 
 
+@dataclass(frozen=True)
+class WithTies:
+    """A program whose copies of a tied parameter are one.
+
+    Attributes:
+        program: the program.
+        copies: by name of the module's parameter, the names of the program's parameters that it took the place of.
+    """
+
+    program: Program
+    copies: Mapping[str, Sequence[str]]
+
+
 @dataclass
 class Rewritten:
     """A program whose parameters are being replaced.
@@ -63,6 +76,48 @@ def with_parts_of_the_module(
     if not rewritten.nodes:
         return program
     return program.replace(parameters=rewritten.parameters, nodes=(*rewritten.nodes, *program.nodes))
+
+
+def with_ties_of_the_module(program: Program, infos: Mapping[str, ParameterInfo], shared: Collection[str]) -> WithTies:
+    """Return the program with one parameter where the module ties what the program has in copies.
+
+    The gradient of a tied parameter is the sum of those of its copies. Equal numbers, all 1 or all 0, are no copies,
+    and neither are those that the module has in several parameters, too.
+    """
+    parameters, nodes = dict(program.parameters), []
+    copies: dict[str, list[str]] = {}
+    for name in shared:
+        data = infos[name].data
+        if name in parameters or data.ndim != 2 or np.all(data == data.flat[:1]):
+            continue
+        if sum(_is_equal(info.data, data) or _is_equal(info.data, data.T) for info in infos.values()) > 1:
+            continue
+        equal = {
+            other: _is_equal(p.data, data)
+            for other, p in parameters.items()
+            if other not in infos and (_is_equal(p.data, data) or _is_equal(p.data, data.T))
+        }
+        if len(equal) < 2:
+            continue
+        dtype = parameters[next(iter(equal))].value.dtype
+        tied = Value(f"{name} tied", Type(dtype, data.shape))
+        for other, is_upright in equal.items():
+            copy = parameters.pop(other)
+            source = tied
+            if not copy.trainable:
+                source = Value(f"{other} frozen", tied.type)
+                nodes.append(Node("stop_gradient", (tied,), {}, (source,)))
+            order = (0, 1) if is_upright else (1, 0)
+            nodes.append(Node("transpose", (source,), {"permutation": order}, (copy.value,)))
+        parameters[name] = ProgramParameter(tied, data.astype(dtype))
+        copies[name] = list(equal)
+    if not nodes:
+        return WithTies(program, {})
+    return WithTies(program.replace(parameters=parameters, nodes=(*nodes, *program.nodes)), copies)
+
+
+def _is_equal(one: Array, other: Array) -> bool:
+    return one.shape == other.shape and np.array_equal(one.astype(other.dtype), other)
 
 
 def _replace_by_parts(rewritten: Rewritten, name: str, free: Mapping[str, Array], path: str) -> None:
@@ -139,10 +194,14 @@ def _replace_by_whole(
             for part in parts:
                 stop = start + here[part].data.shape[axis]
                 bounds = {"starts": (start,), "stops": (stop,), "steps": (1,), "axes": (axis,)}
-                rewritten.nodes.append(Node("slice", (upright,), bounds, (here[part].value,)))
+                source = upright
+                if not here[part].trainable:
+                    source = Value(f"{part} frozen", upright.type)
+                    rewritten.nodes.append(Node("stop_gradient", (upright,), {}, (source,)))
+                rewritten.nodes.append(Node("slice", (source,), bounds, (here[part].value,)))
                 del rewritten.parameters[part]
                 start = stop
-            rewritten.parameters[whole] = ProgramParameter(value, info.data.astype(dtype), info.trainable)
+            rewritten.parameters[whole] = ProgramParameter(value, info.data.astype(dtype))
             rewritten.layers.setdefault(path, []).append([part.rpartition(".")[0] for part in parts])
             return
 

@@ -12,8 +12,9 @@ import numpy as np
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT32, Constant, Node, ProgramParameter, Type, Value, is_floating
 from ..results.cell_report import is_inside
+from ..sides.imported import is_imported
 from ..sides.records import Array, ParameterInfo
-from .fused_parameters import with_parts_of_the_module
+from .fused_parameters import with_parts_of_the_module, with_ties_of_the_module
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,14 @@ class PairedParameters:
         paired: names of the module's parameters that it has.
         rounded: names of tensors that the module doesn't have, such as folded weights.
         computed: those of them that have as many elements as a parameter of the module that the file lacks.
+        copies: by name of a tied parameter, the names of the file's copies of it, whose gradients are added up.
     """
 
     program: Program
     paired: frozenset[str]
     rounded: frozenset[str]
     computed: frozenset[str]
+    copies: Mapping[str, Sequence[str]]
 
 
 def pair_parameters(program: Program, module: ModuleParameters) -> PairedParameters:
@@ -57,6 +60,7 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
     outside its Cell, or has twice, has another gradient, and keeps the file's name. What is a buffer of the module, or
     a single number, is a constant.
     """
+    from_file = is_imported(program)  # a file doesn't say what is frozen; the program of a module does
     program = _with_constants_as_parameters(program, module)
     users, judged = _users(program), {call.path for call in program.calls}
 
@@ -65,7 +69,8 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
         own = (name for name in module.infos if name not in module.shared)
         return [name for name in own if _judged_holder(name, judged) in (path, around)]
 
-    program = with_parts_of_the_module(program, module.infos, users, parts_of)
+    ties = with_ties_of_the_module(program, module.infos, module.shared)
+    program = with_parts_of_the_module(ties.program, module.infos, users, parts_of)
     users = _users(program)
     partner: dict[str, str] = {}
     transposed: dict[str, str] = {}
@@ -116,7 +121,8 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
             turned.append(Node("transpose", (upright,), {"permutation": (1, 0)}, (value,)))
             value, data = upright, np.ascontiguousarray(data.T)
         if name in named:
-            kept[named[name]] = ProgramParameter(value, data, module.infos[named[name]].trainable)
+            trainable = module.infos[named[name]].trainable if from_file else parameter.trainable
+            kept[named[name]] = ProgramParameter(value, data, trainable)
         elif data.size == 1 or _elements(data) in buffers:
             constants.append(Constant(value, data))
         else:
@@ -131,7 +137,7 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
     )
     lacking = {info.data.size for name, info in module.infos.items() if name not in named.values()}
     computed = frozenset(value.name for value, data in tensors if value.name in rounded and data.size in lacking)
-    return PairedParameters(result, frozenset(named.values()), rounded, computed)
+    return PairedParameters(result, frozenset(named.values()), rounded, computed, ties.copies)
 
 
 def _of_the_same_cells(

@@ -173,6 +173,36 @@ def test_a_fused_weight_that_is_stored_transposed() -> None:
     assert gradients_of(report) == {name for name, _ in reference.named_parameters()}
 
 
+@pytest.mark.parametrize("fault", ["", "detached"])
+def test_a_table_that_the_reference_alone_ties(fault: str) -> None:
+    reference, port = pair()
+    reference.head.weight = reference.words.weight
+    with torch.no_grad():
+        port.lm.weight.copy_(port.tok.weight)
+    if fault:
+        port.lm.weight.requires_grad_(False)
+    report = parity.compare(reference, port, torch.arange(12).reshape(2, 6) % 11)
+    assert report.ok is not bool(fault), str(report)
+    assert "words.weight" in gradients_of(report)
+    tied = "tied in reference and not in candidate, whose gradients were added up: words.weight (tok.weight, lm.weight)"
+    assert tied in report.notes
+
+
+FROZEN = ["layers.0.mlp.up.weight", "layers.1.attention.key.weight", "words.weight", "layers.0.norm1.bias"]
+FROZEN_IN_THE_PORT = ["blocks.0.fc1.weight", "blocks.1.qkv.weight", "tok.weight"]
+
+
+@pytest.mark.parametrize("name", [*FROZEN, *FROZEN_IN_THE_PORT])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.every(2)
+def test_a_parameter_that_one_side_freezes_fails(name: str, turned: bool) -> None:
+    sides = pair()
+    parameters = {**dict(sides[0].named_parameters()), **dict(sides[1].named_parameters())}
+    parameters[name].requires_grad_(False)
+    report = parity.compare(*(sides[::-1] if turned else sides), torch.arange(12).reshape(2, 6) % 11)
+    assert not report.ok
+
+
 FAULTS = [
     ("gelu", "layers.1.mlp.activation", "approximate"),
     ("eps", "layers.1.norm1", "eps"),
