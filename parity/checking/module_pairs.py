@@ -14,6 +14,7 @@ from ...runtime.ir.program import Program
 from ..comparison.trial import Trial
 from ..inputs.onnx_optionals import first_line
 from ..modules.answers import common_answers
+from ..modules.changed_inputs import compare_changed_inputs
 from ..modules.compare import compare_modules
 from ..modules.prefixes import Prefixes
 from ..onnx_cells.compare import CANDIDATE, ModuleAndFile
@@ -121,6 +122,8 @@ def _by_values(
     of_itself = [c for c in found if c.feeding != "isolated" and c.kind in END_TO_END]
     root = report.cells[""]
     root.comparisons = [c for c in root.comparisons if not _is_end_to_end(c)] + of_itself
+    if report.ok:
+        root.comparisons += compare_changed_inputs(one, other)
     report.probes += [probe for probe in trial.report().probes if probe not in report.probes]
     report.probing_seconds += trial.probing_seconds
     report.notes = [note for note in report.notes if not note.startswith(ALSO_COMPARED)]  # those of the network itself

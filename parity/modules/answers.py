@@ -1,7 +1,7 @@
 """The results of two torch modules that return them in other containers: which tensors are the same answer.
 
 A library returns a dict of logits and a cache, a port the logits alone. Where the containers differ, tensors are paired
-by name, by values, and by shape, in this order; then both modules return these tensors in the reference's order.
+by name, by values, by position, and by shape, in this order; then both modules return these tensors in the reference's order.
 """
 
 from __future__ import annotations
@@ -86,9 +86,10 @@ class Answers:
     def applied(self, reference: torch.nn.Module, candidate: torch.nn.Module) -> Iterator[None]:
         """Within the context, both modules return their common results, in one container."""
         build = self._container()
+        running: list[torch.nn.Module] = []  # one may be a part of the other, which reads its own result
         with (
-            _returning(reference, [i for i, _ in self.pairs], build),
-            _returning(candidate, [j for _, j in self.pairs], build),
+            _returning(reference, [i for i, _ in self.pairs], build, running),
+            _returning(candidate, [j for _, j in self.pairs], build, running),
         ):
             yield
 
@@ -137,7 +138,7 @@ def _results(records: Records) -> list[Array]:
 
 
 def _pair(results: Sequence[list[Array]], ours: Structure, theirs: Structure) -> list[tuple[int, int]]:
-    """Pair tensors of one shape by name, then by values, then by shape."""
+    """Pair tensors of one shape by name, then by values, by position, and by shape."""
     names = [[_name(path).rpartition(".")[2] for path in structure.paths()] for structure in (ours, theirs)]
     if any(len(arrays) != len(labels) for arrays, labels in zip(results, names, strict=True)):
         return []  # a tensor that is returned twice
@@ -152,8 +153,18 @@ def _pair(results: Sequence[list[Array]], ours: Structure, theirs: Structure) ->
                 free[0].remove(i)
                 free[1].remove(partners[0])
 
-    pair_where(lambda i, j: names[0][i] == names[1][j] and not names[0][i].isdigit())
+    whole = [[_name(path) for path in structure.paths()] for structure in (ours, theirs)]
+    counts = [Counter(labels) for labels in names]
+    pair_where(lambda i, j: whole[0][i] == whole[1][j] and not _is_position(whole[0][i]))
+    pair_where(
+        lambda i, j: (
+            names[0][i] == names[1][j]
+            and counts[0][names[0][i]] == counts[1][names[1][j]] == 1
+            and not _is_position(names[0][i])
+        )
+    )
     pair_where(lambda i, j: _are_close(results[0][i], results[1][j]))
+    pair_where(lambda i, j: whole[0][i] == whole[1][j])
     shapes = Counter(results[0][i].shape for i in free[0])
     pair_where(lambda i, j: shapes[results[0][i].shape] == 1 or len(free[0]) == len(free[1]))
     return sorted(pairs)
@@ -184,8 +195,15 @@ def _holds_values(structure: Structure) -> bool:
 
 
 def _is_other_order(ours: Structure, theirs: Structure) -> bool:
-    """Whether two named tuples have the same fields in another order: who unpacks them takes one for the other."""
-    return ours.kind == theirs.kind == "namedtuple" and sorted(ours.keys) == sorted(theirs.keys)
+    """Whether two named tuples have common fields in another order: who unpacks them takes one for the other."""
+    if not ours.kind == theirs.kind == "namedtuple":
+        return False
+    common = [key for key in ours.keys if key in theirs.keys]
+    return common != [key for key in theirs.keys if key in ours.keys]
+
+
+def _is_position(name: str) -> bool:
+    return name == "result" or re.fullmatch(r"(\[?\d+\]?\.?)*", name) is not None
 
 
 def _has_constants(structure: Structure) -> bool:
@@ -193,14 +211,22 @@ def _has_constants(structure: Structure) -> bool:
 
 
 @contextlib.contextmanager
-def _returning(module: torch.nn.Module, places: Sequence[int], build: Callable[[list[Any]], Any]) -> Iterator[None]:
-    """Within the context, a module returns these of its tensors in another container."""
+def _returning(
+    module: torch.nn.Module, places: Sequence[int], build: Callable[[list[Any]], Any], running: list[torch.nn.Module]
+) -> Iterator[None]:
+    """Within the context, a module returns these of its tensors in another container, unless another one calls it."""
     own = vars(module)
     before = own.get("forward")
     forward = type(module).forward if before is None else lambda _, *args, **kwargs: before(*args, **kwargs)
 
     def selected(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        result: Any = forward(self, *args, **kwargs)  # type: ignore[no-untyped-call]
+        running.append(self)
+        try:
+            result: Any = forward(self, *args, **kwargs)  # type: ignore[no-untyped-call]
+        finally:
+            running.pop()
+        if running:
+            return result
         open_containers(result)  # a class that torch doesn't flatten by itself
         tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         return build([tensors[place] for place in places])

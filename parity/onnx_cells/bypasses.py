@@ -104,7 +104,8 @@ class _Bypasses:
             for operand in operands:
                 if operand in self.program.constant_data or not is_floating(operand.dtype):
                     continue
-                if operand in self.at:
-                    self.keys |= {key for _, key in self.at[operand]}
-                else:
+                boundaries = [key for _, key in self.at.get(operand, ())]
+                self.keys.update(boundaries)
+                # what is fed where an output leaves a Cell is whole; what is fed at an input is that Cell's part alone
+                if not any(key.kind == OUTPUT for key in boundaries):
                     waiting.append(operand)

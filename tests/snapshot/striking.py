@@ -14,7 +14,7 @@ SECONDS = frozenset({"seconds", "probing_seconds", "started", "duration", "time"
 """Keys of JSON whose numbers are times."""
 
 _TIMES = re.compile(r"\b\d+(?:\.\d+)?(?= (?:s|seconds|ms)\b)")
-_PROGRESS = re.compile(r"^.{1,120} \(\d+ s\)$")
+_PROGRESS = re.compile(r"^.{1,120} \(\d+ s(?:, about \d+ s left)?\)$")
 _ADDRESSES = re.compile(r"\b0x[0-9a-f]{6,}\b")
 _DIGITS_OF_XML = re.compile(r'\b(time|timestamp|hostname)="[^"]*"')
 

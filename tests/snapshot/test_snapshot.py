@@ -69,7 +69,7 @@ def test_two_snapshots_are_equal_and_a_changed_text_is_found(tmp_path: Path) -> 
     ("text", "struck"),
     [
         ("further inputs took 1.3 s; and 12 seconds", "further inputs took … s; and … seconds"),
-        ("load (5 s)\ncapture 0 of 2 (10 s)\nkept", "kept"),
+        ("load (5 s)\ncapture 0 of 2 (10 s)\nreference 1 of 9 (15 s, about 6 s left)\nkept", "kept"),
         ("<object at 0x7f0012345678>", "<object at 0x…>"),
         ('<testcase time="0.1" name="x"/>', '<testcase time="…" name="x"/>'),
         ("error 0.0312, 8e6 times; 5 steps", "error 0.0312, 8e6 times; 5 steps"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -258,6 +259,21 @@ def test_a_candidate_whose_gradients_its_program_lacks_is_paired_by_names() -> N
     assert "with the gradients of 0 of 36 parameters" in report.sentence
 
 
+def test_a_wrapper_of_the_reference_itself() -> None:
+    class Logits(nn.Module):
+        def __init__(self, module: nn.Module) -> None:
+            super().__init__()
+            self.module = module
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.module(ids)["logits"]  # type: ignore[no-any-return]
+
+    reference, _ = pair()
+    report = parity.compare(reference, Logits(reference), torch.arange(12).reshape(2, 6) % 11)
+    assert report.ok, str(report)
+    assert gradients_of(report) == {name for name, _ in reference.named_parameters()}
+
+
 @pytest.mark.probes
 def test_further_inputs_are_told_once() -> None:
     report = compared()
@@ -267,6 +283,46 @@ def test_further_inputs_are_told_once() -> None:
 
 def test_strict_allows_no_result_without_a_partner() -> None:
     assert not compared(strict=True).ok
+
+
+class TwoHeads(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.q, self.k = nn.Linear(4, 8), nn.Linear(8, 3), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Any:
+        hidden = self.first(x).relu()
+        return self.q(hidden), self.k(hidden)
+
+
+class FusedHeads(nn.Module):
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.fault, self.p, self.qk = fault, nn.Linear(4, 8), nn.Linear(8, 6)
+
+    def forward(self, x: Tensor) -> Any:
+        q, k = self.qk(self.p(x).relu()).chunk(2, -1)
+        k = {"": k, "detached": k.detach(), "gradient doubled": k + (k - k.detach()), "exchanged": k}[self.fault]
+        return (k, q) if self.fault == "exchanged" else (q, k)
+
+
+@pytest.mark.parametrize("fault", ["", "detached", "gradient doubled", "exchanged"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_cells_that_the_other_side_computes_together(fault: str, turned: bool) -> None:
+    torch.manual_seed(0)
+    separate, fused = TwoHeads(), FusedHeads(fault)
+    fused.p.load_state_dict(separate.first.state_dict())
+    with torch.no_grad():
+        fused.qk.weight.copy_(torch.cat([separate.q.weight, separate.k.weight]))
+        fused.qk.bias.copy_(torch.cat([separate.q.bias, separate.k.bias]))
+    sides = (fused, separate) if turned else (separate, fused)
+    report = parity.compare(*sides, torch.randn(5, 4))
+    assert report.ok is not bool(fault), str(report)
+
+
+Named = namedtuple("Named", ["a", "b"])
+More = namedtuple("More", ["a", "b", "c"])
+Reordered = namedtuple("Reordered", ["b", "a", "c"])
 
 
 class Returns(nn.Module):
@@ -286,6 +342,18 @@ FORMS: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor], Any], bool]] 
     "more": (lambda y: y, lambda y: (y, y.sum()), True),
     "a wrong one by name": (lambda y: {"a": y, "b": 2 * y}, lambda y: {"a": y, "b": 3 * y, "c": y.sum()}, False),
     "another shape": (lambda y: y, lambda y: {"y": y.flatten()}, False),
+    "inner keys of one name": (
+        lambda y: {"e": {"x": y}, "d": {"x": -y}},
+        lambda y: {"d": {"x": -y}, "e": {"x": y}, "more": y.sum()},
+        True,
+    ),
+    "inner keys exchanged": (
+        lambda y: {"e": {"x": y}, "d": {"x": -y}},
+        lambda y: {"d": {"x": y}, "e": {"x": -y}, "more": y.sum()},
+        False,
+    ),
+    "more fields": (lambda y: Named(y, -y), lambda y: More(y, -y, y), True),
+    "fields in another order": (lambda y: Named(y, -y), lambda y: Reordered(-y, y, y), False),
     "the order of a tuple": (lambda y: (y, 2 * y), lambda y: (2 * y, y), False),
 }
 
