@@ -1,7 +1,7 @@
 """The results of two torch modules that return them in other containers: which tensors are the same answer.
 
 A library returns a dict of logits and a cache, a port the logits alone. Where the containers differ, tensors are paired
-by name, by values, by position, and by shape, in this order; then both modules return these tensors in the reference's order.
+by name, by values, by position, and by shape, in this order. Then both modules return these, in the reference's order.
 """
 
 from __future__ import annotations
