@@ -30,7 +30,9 @@ from ..verdicts.deviations import error, size
 ENOUGH = 0.5
 """The share of the reference's Cells with parameters that have a partner by name, from which names decide."""
 SAME = 1e-6
-"""How far gradients in float64, relative to the largest of all, may be apart: captured code may round numbers."""
+"""How far gradients in float64, relative to their largest element, may be apart: captured code may round numbers."""
+ROUNDING = 1e-12
+"""The same, relative to the largest of all gradients: that of a key's bias is zero but for rounding."""
 ALSO_COMPARED = f"{CANDIDATE} was also compared on"
 END_TO_END = ("output", "input gradient", "call")
 
@@ -150,9 +152,10 @@ def _program_of(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str
 
 
 def _is_same(gradient: Array | None, other: Array | None, largest: float) -> bool:
+    rounding = ROUNDING * largest
     if gradient is None or other is None or gradient.shape != other.shape:
-        return max(size(gradient), size(other)) <= SAME * largest
-    return error(other, gradient)[0] <= SAME * largest
+        return max(size(gradient), size(other)) <= rounding
+    return error(other, gradient)[0] <= SAME * size(gradient) + rounding
 
 
 def _parameters(module: torch.nn.Module) -> list[str]:

@@ -149,9 +149,10 @@ def _pair(results: Sequence[list[Array]], ours: Structure, theirs: Structure) ->
         for i in list(free[0]):
             partners = [j for j in free[1] if results[0][i].shape == results[1][j].shape and agree(i, j)]
             if partners:
-                pairs.append((i, partners[0]))
+                nearest = min(partners, key=lambda j: _distance(results[0][i], results[1][j]))
+                pairs.append((i, nearest))
                 free[0].remove(i)
-                free[1].remove(partners[0])
+                free[1].remove(nearest)
 
     whole = [[_name(path) for path in structure.paths()] for structure in (ours, theirs)]
     counts = [Counter(labels) for labels in names]
@@ -163,18 +164,20 @@ def _pair(results: Sequence[list[Array]], ours: Structure, theirs: Structure) ->
             and not _is_position(names[0][i])
         )
     )
-    pair_where(lambda i, j: _are_close(results[0][i], results[1][j]))
+    pair_where(lambda i, j: _distance(results[0][i], results[1][j]) <= CLOSE)
     pair_where(lambda i, j: whole[0][i] == whole[1][j])
     shapes = Counter(results[0][i].shape for i in free[0])
     pair_where(lambda i, j: shapes[results[0][i].shape] == 1 or len(free[0]) == len(free[1]))
     return sorted(pairs)
 
 
-def _are_close(one: Array, other: Array) -> bool:
+def _distance(one: Array, other: Array) -> float:
+    """Return how far two arrays of one shape are apart, relative to the first; infinite if that isn't known."""
     if not one.size or one.dtype.kind not in "fiub" or other.dtype.kind not in "fiub":
-        return False
+        return np.inf
     a, b = one.astype(np.float64), other.astype(np.float64)
-    return bool(np.linalg.norm(a - b) <= CLOSE * np.linalg.norm(a))
+    apart, length = float(np.linalg.norm(a - b)), float(np.linalg.norm(a))
+    return apart / length if length else (np.inf if apart else 0.0)
 
 
 def _name(path: str) -> str:

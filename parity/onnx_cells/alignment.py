@@ -22,6 +22,7 @@ from ..inputs.affordable import require_affordable, require_room_for_values
 from ..options import Options
 from ..pairing.structures import match_results
 from ..report.globs import list_names, summarize_paths
+from ..sides.imported import is_imported
 from ..sides.interpreter_side import Arrange
 from ..sides.records import INPUT, OUTPUT, Key, Records, Run
 from ..sides.torch_side import TorchSide
@@ -114,13 +115,14 @@ def align(
     shared = copy_shared_nodes(flat.program, found)
     marked = mark(*shared)
     excused = excuse(flat, places.of, shapes, marked.kept, lambda value: found.path_of(flat, value))
-    excused = excused.with_gradients(*bypassed_gradients(*shared))
+    bypassed, bypassed_paths = bypassed_gradients(*shared)
+    excused = excused.with_gradients(bypassed, bypassed_paths)
     paths = {call.path for call in found.calls}
     parameters = plain.parameters()
     buffers = [as_array(buffer) for _, buffer in named_buffers(module)]
     paired = pair_parameters(marked.program, ModuleParameters(parameters, buffers, _shared(module)))
     excused = excused.with_gradients(constant_boundaries(paired.program))
-    untrained = _untrained_rows(module, paired.paired)
+    untrained = _untrained_rows(module, paired.paired) if is_imported(program) else {}
     side_of_module = ModuleSide(
         reference, module, args, kwargs, **how, cell_paths=paths, kept=marked.kept, aliases=marked.aliases,
         paired=paired.paired, ignored=parameters.keys() - paired.paired, untrained_rows=untrained,
@@ -139,6 +141,10 @@ def align(
     if excused.keys:
         after = list(dict.fromkeys(key.path for key in truth.values if key in excused.keys))
         notes.append(f"not judged by themselves, after a tensor of another shape: {summarize_paths(after)}")
+    passed_by = ({key.path for key in bypassed} | bypassed_paths) & paths
+    if options.grads and passed_by:
+        cells = summarize_paths([path or "(root)" for path in sorted(passed_by)])
+        notes.append(f"gradients not judged by themselves, since values of {name} get past these Cells: {cells}")
     if options.grads and untrained:
         rows = list_names([f"{parameter}[{row}]" for parameter, row in untrained.items()])
         notes.append(f"gradients not compared, of rows that the module doesn't train, which a file can't say: {rows}")

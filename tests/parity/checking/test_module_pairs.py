@@ -281,6 +281,30 @@ def test_further_inputs_are_told_once() -> None:
     assert report.probing_seconds > 0
 
 
+@pytest.mark.filterwarnings("ignore:backward hooks aren't captured")
+def test_a_small_gradient_is_held_against_itself() -> None:
+    """A gradient of a millionth of the others', as behind a scale of layers."""
+    reference, port = pair()
+    with torch.no_grad():
+        for layer, block in zip(reference.layers, port.blocks, strict=True):
+            layer.mlp.down.weight.mul_(1e-6)  # type: ignore[union-attr]
+            block.fc2.weight.mul_(1e-6)  # type: ignore[union-attr]
+    port.blocks[0].fc1.weight.register_hook(lambda gradient: 2 * gradient)  # type: ignore[no-untyped-call, union-attr]
+    report = parity.compare(reference, port, torch.arange(12).reshape(2, 6) % 11)
+    assert any("the gradient of blocks.0.fc1.weight in the candidate" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("padded", ["both", "the reference", "the candidate"])
+def test_a_row_of_padding_that_one_side_trains(padded: str) -> None:
+    reference, port = pair()
+    if padded != "the candidate":
+        reference.words.padding_idx = 0
+    if padded != "the reference":
+        port.tok.padding_idx = 0
+    report = parity.compare(reference, port, torch.arange(12).reshape(2, 6) % 11)
+    assert report.ok is (padded == "both"), str(report)
+
+
 def test_strict_allows_no_result_without_a_partner() -> None:
     assert not compared(strict=True).ok
 
@@ -351,6 +375,11 @@ FORMS: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor], Any], bool]] 
         lambda y: {"e": {"x": y}, "d": {"x": -y}},
         lambda y: {"d": {"x": y}, "e": {"x": -y}, "more": y.sum()},
         False,
+    ),
+    "nearly equal, in another order": (
+        lambda y: {"a": y, "b": y * 1.0004},
+        lambda y: (y * 1.0004, y),
+        True,
     ),
     "more fields": (lambda y: Named(y, -y), lambda y: More(y, -y, y), True),
     "fields in another order": (lambda y: Named(y, -y), lambda y: Reordered(-y, y, y), False),
