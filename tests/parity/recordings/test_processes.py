@@ -75,6 +75,7 @@ def test_each_process_agrees_with_the_network_alone(folder: Path, kind: str, ran
     assert {("parameter", "0.weight"), ("parameter gradient", "2.bias"), ("input gradient", "input")} <= found
 
 
+@pytest.mark.slow
 def test_the_folder_around_them_names_one(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"a recording of 2 processes: give the folder of one, .*rank-0"):
         parity.judge(folder / "alone", folder / "ddp")
