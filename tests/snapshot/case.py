@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
 
 from tests.snapshot.striking import strike, strike_json
 
@@ -67,6 +71,9 @@ def _in_process(step: Callable[[], int], folder: Path, outputs: Sequence[Path]) 
 
 def _take(step: Callable[[], int], folder: Path, outputs: Sequence[Path]) -> None:
     os.chdir(folder)
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002: code that a case runs may draw from the global generators
+    torch.manual_seed(0)
     for descriptor, path in zip((1, 2), outputs, strict=True):
         opened = os.open(path, os.O_WRONLY | os.O_CREAT)
         os.dup2(opened, descriptor)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from tests.snapshot.__main__ import DIGESTS, differences, file_of, write
 from tests.snapshot.case import Case, run_case
@@ -25,6 +28,11 @@ def says(text: str, code: int = 0) -> Callable[[], int]:
 
 def raises() -> int:
     raise ZeroDivisionError("on purpose")
+
+
+def draws() -> int:
+    sys.stdout.write(f"{random.random()} {np.random.rand()} {torch.rand(1).item()}")
+    return 0
 
 
 def writes_a_report() -> int:
@@ -48,6 +56,11 @@ def test_a_snapshot_has_exit_codes_texts_and_documents() -> None:
     assert '"ratio": 0.5' in document
     assert '"seconds": "…"' in document
     assert document.endswith("== absent.json\nisn't there\n")
+
+
+def test_global_generators_are_seeded() -> None:
+    case = Case("draws", [("a step", draws)])
+    assert run_case(case) == run_case(case)
 
 
 def test_two_snapshots_are_equal_and_a_changed_text_is_found(tmp_path: Path) -> None:
