@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 
+from cellbridge import runtime
 from tests.snapshot.striking import strike, strike_json
 
 SECONDS = 300
@@ -74,6 +75,7 @@ def _take(step: Callable[[], int], folder: Path, outputs: Sequence[Path]) -> Non
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002: code that a case runs may draw from the global generators
     torch.manual_seed(0)
+    runtime.set_seed(0)
     for descriptor, path in zip((1, 2), outputs, strict=True):
         opened = os.open(path, os.O_WRONLY | os.O_CREAT)
         os.dup2(opened, descriptor)
