@@ -56,8 +56,8 @@ def compare_pair(
     answers = common_answers(reference, candidate, args, kwargs, options)
     with contextlib.nullcontext() if answers is None else answers.applied(reference, candidate):
         pair = reference, candidate, args, kwargs, options, progress
-        why_not = "cells= or weights= is given" if cells is not None or weights is not None else ""
-        if why_not or options.train or share_of_names(reference, candidate) >= ENOUGH:
+        are_given = cells is not None or weights is not None
+        if are_given or options.train or share_of_names(reference, candidate) >= ENOUGH:
             report = compare_modules(*pair, cells, weights)
         else:
             try:
@@ -140,15 +140,15 @@ def _program_of(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str
         CellbridgeError: it can't be captured, or its parameters have other gradients than the module's.
     """
     side = TorchSide.of_options(CANDIDATE, module, args, kwargs, options)
-    program = side.in_interpreter().program
+    interpreter = side.in_interpreter()
     if options.grads:
         own = side.run(Run("float64"))
-        captured = side.in_interpreter().run(Run("float64", cotangents=own.cotangents))
+        captured = interpreter.run(Run("float64", cotangents=own.cotangents))
         largest = max(map(size, own.parameter_gradients.values()), default=0.0)
         for name, gradient in own.parameter_gradients.items():
             if not _is_same(gradient, captured.parameter_gradients.get(name), largest):
                 raise UsageError(f"the gradient of {name} in the {CANDIDATE} isn't that of its captured program")
-    return program
+    return interpreter.program
 
 
 def _is_same(gradient: Array | None, other: Array | None, largest: float) -> bool:

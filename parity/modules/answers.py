@@ -27,6 +27,7 @@ from ..report.globs import list_names
 from ..results.structure import OTHER_RESULT, StructureDifference
 from ..sides.records import OUTPUT, Array, Records, Run
 from ..sides.torch_side import TorchSide
+from ..support.replaced_forward import replaced_forward
 
 CLOSE = 1e-3
 """Relative distance of results that are the same answer, if a wrong one: others are farther apart."""
@@ -95,7 +96,7 @@ class Answers:
 
     def _container(self) -> Callable[[list[Any]], Any]:
         """Return what puts tensors into the reference's container, or into one of its kind if some are left out."""
-        if len(self.pairs) == self.reference.tensors and not _has_constants(self.reference):
+        if len(self.pairs) == self.reference.tensors:
             return lambda tensors: unflatten(self.reference, tensors)
         paths = self.reference.paths()
         names = [_name(paths[i]) for i, _ in self.pairs]
@@ -209,17 +210,12 @@ def _is_position(name: str) -> bool:
     return name == "result" or re.fullmatch(r"(\[?\d+\]?\.?)*", name) is not None
 
 
-def _has_constants(structure: Structure) -> bool:
-    return structure.kind == "constant" or any(map(_has_constants, structure.children))
-
-
 @contextlib.contextmanager
 def _returning(
     module: torch.nn.Module, places: Sequence[int], build: Callable[[list[Any]], Any], running: list[torch.nn.Module]
 ) -> Iterator[None]:
     """Within the context, a module returns these of its tensors in another container, unless another one calls it."""
-    own = vars(module)
-    before = own.get("forward")
+    before = vars(module).get("forward")
     forward = type(module).forward if before is None else lambda _, *args, **kwargs: before(*args, **kwargs)
 
     def selected(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -235,11 +231,5 @@ def _returning(
         return build([tensors[place] for place in places])
 
     selected.__wrapped__ = type(module).forward  # type: ignore[attr-defined]
-    own["forward"] = MethodType(selected, module)
-    try:
+    with replaced_forward(module, MethodType(selected, module)):
         yield
-    finally:
-        if before is None:
-            del own["forward"]
-        else:
-            own["forward"] = before

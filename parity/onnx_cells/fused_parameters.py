@@ -90,12 +90,12 @@ def with_ties_of_the_module(program: Program, infos: Mapping[str, ParameterInfo]
         data = infos[name].data
         if name in parameters or data.ndim != 2 or np.all(data == data.flat[:1]):
             continue
-        if sum(_is_equal(info.data, data) or _is_equal(info.data, data.T) for info in infos.values()) > 1:
+        if sum(same_numbers(info.data, data) or same_numbers(info.data, data.T) for info in infos.values()) > 1:
             continue
         equal = {
-            other: _is_equal(p.data, data)
+            other: same_numbers(p.data, data)
             for other, p in parameters.items()
-            if other not in infos and (_is_equal(p.data, data) or _is_equal(p.data, data.T))
+            if other not in infos and (same_numbers(p.data, data) or same_numbers(p.data, data.T))
         }
         if len(equal) < 2:
             continue
@@ -116,7 +116,8 @@ def with_ties_of_the_module(program: Program, infos: Mapping[str, ParameterInfo]
     return WithTies(program.replace(parameters=parameters, nodes=(*nodes, *program.nodes)), copies)
 
 
-def _is_equal(one: Array, other: Array) -> bool:
+def same_numbers(one: Array, other: Array) -> bool:
+    """Whether two arrays have one shape and the same numbers, in the dtype of the second."""
     return one.shape == other.shape and np.array_equal(one.astype(other.dtype), other)
 
 
@@ -217,7 +218,7 @@ def _is_at(data: Array, axis: int, start: int, part: Array) -> bool:
     if stop > data.shape[axis] or not part.size:
         return False
     piece = data[start:stop] if axis == 0 else data[:, start:stop]
-    return piece.shape == part.shape and np.array_equal(piece.astype(part.dtype), part)
+    return same_numbers(piece, part)
 
 
 def _is_joined(data: Array, axis: int, parts: Sequence[Array]) -> bool:

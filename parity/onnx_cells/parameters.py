@@ -14,7 +14,7 @@ from ...runtime.ir.types import FLOAT32, Constant, Node, ProgramParameter, Type,
 from ..results.cell_report import is_inside
 from ..sides.imported import is_imported
 from ..sides.records import Array, ParameterInfo
-from .fused_parameters import with_parts_of_the_module, with_ties_of_the_module
+from .fused_parameters import same_numbers, with_parts_of_the_module, with_ties_of_the_module
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
         ways = [(partner, parameter.data)]
         ways += [(transposed, parameter.data.T)] if parameter.data.ndim == 2 else []
         for found, data in ways:
-            same = [other for other, info in free.items() if _same(info.data, data)]
+            same = [other for other, info in free.items() if same_numbers(info.data, data)]
             if len(same) == 1:
                 found[name] = same[0]
                 del free[same[0]]
@@ -163,9 +163,9 @@ def _of_the_same_cells(
         is_copy = _elements(parameter.data) in copied and not np.all(parameter.data == parameter.data.flat[0])
         if name not in free and len(paths) == 1 and parameter.data.size and not is_copy:
             others = of_cell.get(next(iter(paths)), [])
-            same = [(other, False) for other in others if _same(free[other].data, parameter.data)]
+            same = [(other, False) for other in others if same_numbers(free[other].data, parameter.data)]
             if not same and parameter.data.ndim == 2:
-                same = [(other, True) for other in others if _same(free[other].data, parameter.data.T)]
+                same = [(other, True) for other in others if same_numbers(free[other].data, parameter.data.T)]
             candidates[name] = same
     claims = Counter(other for same in candidates.values() for other, _ in same)
     return {name: same[0] for name, same in candidates.items() if len(same) == 1 and claims[same[0][0]] == 1}
@@ -240,7 +240,3 @@ def _is_mostly_equal(one: Array, other: Array) -> bool:
 def _elements(array: Array) -> bytes:
     """A digest that is equal for arrays with the same elements in any order."""
     return hashlib.blake2b(np.sort(array.astype(np.float32), axis=None).tobytes(), digest_size=16).digest()
-
-
-def _same(one: Array, other: Array) -> bool:
-    return one.shape == other.shape and np.array_equal(one.astype(other.dtype), other)

@@ -25,6 +25,7 @@ from ...runtime.programs.call import as_array
 from ..options import Options
 from ..sides.records import random_cotangents
 from ..sides.torch_side import loss_gradients, tensor_like
+from ..support.replaced_forward import replaced_forward
 from .division import Part
 
 
@@ -292,21 +293,6 @@ def _detached(tensor: torch.Tensor) -> torch.Tensor:
 def _with_gradient(tensor: torch.Tensor) -> torch.Tensor:
     number = is_inexact(tensor)
     return tensor.detach().clone().requires_grad_().clone() if number else tensor.detach()
-
-
-@contextlib.contextmanager
-def replaced_forward(module: torch.nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """Within the context, calls of a module run another forward; its attributes and hooks stay."""
-    own = vars(module)
-    before = own.get("forward")
-    own["forward"] = forward
-    try:
-        yield
-    finally:
-        if before is None:
-            del own["forward"]
-        else:
-            own["forward"] = before
 
 
 @contextlib.contextmanager

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .boundaries import NetworkCall, PartCall, placed_tensors, replaced_forward
+from ..support.replaced_forward import replaced_forward
+from .boundaries import NetworkCall, PartCall, placed_tensors
 from .division import Part
 
 _STATE = ("_parameters", "_buffers")
