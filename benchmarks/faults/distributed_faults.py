@@ -45,7 +45,7 @@ def _case(one: Edit, kind: str) -> Case:
 def _pair(one: Edit) -> Pair:
     folder = tempfile.mkdtemp(prefix="ranks-")
     file = Path(folder) / f"{one.network}.py"
-    file.write_text(edited_text("distributed", one.network, one.changes), encoding="utf-8")
+    file.write_text(edited_text(f"{__package__}.distributed", one.network, one.changes), encoding="utf-8")
 
     def check() -> Any:
         return check_parallel(load(str(file), 0), RANKS, options={"train": one.train})

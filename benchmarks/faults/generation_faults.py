@@ -37,7 +37,7 @@ def _case(one: Edit, kind: str) -> Case:
 
 
 def _pair(one: Edit) -> Pair:
-    file = edited("decoders", one.network, one.changes)
+    file = edited(f"{__package__}.decoders", one.network, one.changes)
     with torch.random.fork_rng():
         torch.manual_seed(SEED)
         module, inputs = file.build().eval(), file.inputs()

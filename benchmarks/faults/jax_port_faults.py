@@ -40,7 +40,7 @@ def jax_pair(network: str, fault: PortFault | None = None) -> Pair:
     """Return a module and its port to JAX, which has a fault, if one is given."""
     module = NETWORKS[network].module()
     changes = [(fault.old, fault.new)] if fault is not None else []
-    port = edited("jax_ports", network, changes)
+    port = edited(f"{__package__}.jax_ports", network, changes)
     side = port.build({name: tensor.numpy() for name, tensor in module.state_dict().items()})
     return Pair(module, side, NETWORKS[network].inputs(), options=OPTIONS)
 

@@ -35,7 +35,7 @@ def cases() -> list[Case]:
 def port_pair(network: str, fault: PortFault | None = None) -> Pair:
     """Return a module and its port, which has a fault, if one is given."""
     one = NETWORKS[network]
-    port = edited("ports", network, [(fault.old, fault.new)] if fault is not None else []).build()
+    port = edited(f"{__package__}.ports", network, [(fault.old, fault.new)] if fault is not None else []).build()
     train = fault is not None and fault.train
     options = {"with_weights": functools.partial(_with_weights, one.module()), "difference": _difference}
     return Pair(one.module(), port, one.inputs(), train=train, options=options)

@@ -137,4 +137,4 @@ def difference(there: torch.Tensor | None, here: torch.Tensor | None, least: flo
 
 def largest(value: torch.Tensor | None) -> float:
     """The largest absolute element of a tensor; 0 without any."""
-    return float(value.double().abs().max()) if value is not None and value.numel() else 0.0
+    return float(value.detach().double().abs().max()) if value is not None and value.numel() else 0.0
