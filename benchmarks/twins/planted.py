@@ -1,0 +1,62 @@
+"""The faults of the ports, two for each pair: one in the code of the port, one in how it gets its weights.
+
+What is written differently is a text that occurs once in the file of the family. The Cells are those of the reference.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..faults.cases import ANY_NAME
+from ..faults.port_edits import PortFault, fault, inside
+
+BOTH = ("structure", "attribute")
+ANY_KIND = ("weight", "structure", "attribute", "layout")
+H = "transformer.h.0 transformer.h.1"
+BERT = "encoder.layer.0 encoder.layer.1"
+BERT_NORMS = f"{inside(BERT, 'attention.output.LayerNorm')} {inside(BERT, 'output.LayerNorm')}"
+LLAMA = "model.layers.0 model.layers.1"
+
+
+def weight(network: str, label: str, cells: str, old: str, new: str, words: str, **more: Any) -> PortFault:
+    """Return a fault in how a port gets its weights."""
+    return fault(network, label, cells, old, new, label, words, kind=more.pop("kind", ANY_KIND), **more)
+
+
+_FAULTS = [
+    fault("gpt2/linear", "gelu of the other kind", inside(H, "mlp.act"), ", approximate=\"tanh\"", "", "gelu",
+          "gelu|erf", kind=BOTH),
+    weight("gpt2/linear", "square matrix not transposed", inside(H, "attn.c_proj"),
+           "state[f\"blocks.{i}.{here}.weight\"] = w[f\"transformer.h.{i}.{there}.weight\"].T",
+           "one = w[f\"transformer.h.{i}.{there}.weight\"]\n"
+           "            state[f\"blocks.{i}.{here}.weight\"] = one if one.shape[0] == one.shape[1] else one.T",
+           "transpose"),
+    fault("gpt2/split", "mask left out", inside(H, "attn"), ", is_causal=True", "", "mask", "mask|causal", kind=BOTH),
+    weight("gpt2/split", "q and k exchanged", inside(H, "attn.c_attn"), "q, k, v = w[f\"h.{i}.attn.c_attn.weight\"]",
+           "k, q, v = w[f\"h.{i}.attn.c_attn.weight\"]", "exchange|permut|order|c_attn.weight"),
+    fault("bert/torch layers", "norm before attention", BERT, "layer_norm_eps=EPS, batch_first=True",
+          "layer_norm_eps=EPS, batch_first=True, norm_first=True", "norm", "norm"),
+    weight("bert/torch layers", "bias of the values left out", inside(BERT, "attention.self.value"),
+           "[w[f\"{there}.attention.self.{name}.{part}\"] for name in (\"query\", \"key\", \"value\")]",
+           "[w[f\"{there}.attention.self.{name}.{part}\"] * (part == \"weight\" or name != \"value\") "
+           "for name in (\"query\", \"key\", \"value\")]", "bias|value"),
+    fault("bert/flat functions", "default eps", f"embeddings.LayerNorm {BERT_NORMS}",
+          ".mean(-1, keepdim=True) + EPS)", ".mean(-1, keepdim=True) + 1e-5)", "eps",
+          "eps", (ANY_NAME, 1e-12, 1e-5)),
+    weight("bert/flat functions", "norms of a layer exchanged", BERT_NORMS, "a, b = (f\"l{i}_a\", f\"l{i}_b\")",
+           "b, a = (f\"l{i}_a\", f\"l{i}_b\")",
+           "exchange|has the values|differ"),
+    fault("llama/complex rotary", "mask off by one", inside(LLAMA, "self_attn"), "diagonal=1)", "diagonal=2)", "mask",
+          "mask|triu|diagonal", kind=BOTH),
+    weight("llama/complex rotary", "rows of the keys not permuted", inside(LLAMA, "self_attn.k_proj"),
+           "interleaved(w[f\"{there}.self_attn.k_proj.weight\"], KV_HEADS)", "w[f\"{there}.self_attn.k_proj.weight\"]",
+           "permut|order|row|interleav"),
+    fault("llama/fused", "scale left out", inside(LLAMA, "self_attn"), "is_causal=True, enable_gqa=True",
+          "is_causal=True, enable_gqa=True, scale=1.0", "scale", "scale", kind=BOTH),
+    weight("llama/fused", "gate and up exchanged", inside(LLAMA, "mlp.gate_proj") + " " + inside(LLAMA, "mlp.up_proj"),
+           "torch.cat([gate, up])", "torch.cat([up, gate])", "exchange|has the values|order|permut"),
+]  # fmt: skip
+
+FAULTS: dict[str, list[PortFault]] = {}
+for _one in _FAULTS:
+    FAULTS.setdefault(_one.network, []).append(_one)

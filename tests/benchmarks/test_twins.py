@@ -1,0 +1,138 @@
+"""The twins are what they claim to be, and what is said of them is judged as the benchmark says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from benchmarks.faults.cases import Case
+from benchmarks.faults.pairs import Pair
+from benchmarks.faults.tools.finding import Finding
+from benchmarks.twins import table
+from benchmarks.twins.measuring import PARTS, coverage, faults_of, judged, measure
+from benchmarks.twins.planted import FAULTS
+from benchmarks.twins.proving import problems
+from benchmarks.twins.twin import Twin, twins
+
+QUICK = "gpt2/split"
+
+
+def _problems(name: str) -> list[str]:
+    twin = twins()[name]
+    return list(problems(twin, tuple(faults_of(twin).values())))
+
+
+def test_every_pair_has_two_faults_in_its_own_file() -> None:
+    assert FAULTS.keys() == twins().keys()
+    assert all(len(faults) == 2 for faults in FAULTS.values())
+    assert all(name.startswith(f"{twin.family}/") for name, twin in twins().items())
+
+
+def test_a_pair_and_its_faults_are_what_they_claim() -> None:
+    assert _problems(QUICK) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", twins())
+def test_every_pair_and_its_faults_are_what_they_claim(name: str) -> None:
+    assert _problems(name) == []
+
+
+def _linear(bias: bool = True, factor: float = 1.0) -> Twin:
+    class Scaled(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) * factor
+
+    def port(reference: nn.Module) -> nn.Module:
+        mine = Scaled(4, 3, bias=bias)
+        mine.load_state_dict({name: w for name, w in reference.state_dict().items() if bias or name == "weight"})
+        return mine
+
+    return Twin("linear/same", lambda: nn.Linear(4, 3), port, lambda: (torch.randn(2, 4),))
+
+
+def test_a_pair_that_is_not_sound_is_a_problem() -> None:
+    assert list(problems(_linear(), ())) == []
+    assert any("differs by" in line for line in problems(_linear(factor=1 + 1e-6), ()))
+    assert any("the gradient of bias" in line for line in problems(_linear(bias=False), ()))
+
+
+def test_a_gradient_that_is_stopped_is_a_problem() -> None:
+    class Stopped(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return nn.functional.linear(x, self.weight, self.bias.detach())
+
+    def port(reference: nn.Module) -> nn.Module:
+        mine = Stopped(4, 3)
+        mine.load_state_dict(reference.state_dict())
+        return mine
+
+    assert [line.split(" is ")[0] for line in problems(replace(_linear(), port=port), ())] == [
+        "linear/same: the gradient of bias"
+    ]
+
+
+def test_a_fault_that_changes_nothing_is_a_problem() -> None:
+    twin = twins()[QUICK]
+    same = replace(faults_of(twin)["code"], old="is_causal=True", new="is_causal=True, scale=None")
+    assert [line.partition(":")[2].partition(",")[0] for line in problems(twin, (same,))] == [" changes nothing"]
+
+
+def _case(*cells: str) -> Case:
+    expected = () if not cells else ({"kind": "weight", "words": ("transpose",)},)
+    return Case("a/b", "a", "weights" if cells else "sound", cells, "", expected, (), lambda: Pair(None, None))
+
+
+def test_wrong_answers_are_judged_as_wrong() -> None:
+    cause = SimpleNamespace(kind="weight", summary="weight is transposed", op="", attribute="weight")
+    right = judged(_case("fc"), Finding(True, frozenset({"fc"}), {"fc": [cause]}))
+    assert (right["found"], right["placed"], right["cause"], right["innocent"]) == (True, True, True, 0)
+    around = judged(_case("fc"), Finding(True, frozenset({""}), {"": [cause]}))
+    assert (around["found"], around["placed"], around["cause"], around["innocent"]) == (True, False, False, 1)
+    silent = judged(_case("fc"), Finding(False))
+    assert (silent["found"], silent["placed"], silent["cause"]) == (False, False, False)
+    assert not judged(_case(), Finding(True, frozenset({"fc"})))["holds"]
+    assert not judged(_case(), Finding(False, error="usage error: none"))["holds"]
+    assert judged(_case(), Finding(False))["holds"]
+
+
+def test_coverage_counts_cells_that_were_compared_and_tied_parameters_once() -> None:
+    module = nn.ModuleDict({"a": nn.Linear(3, 3), "b": nn.Linear(3, 3), "c": nn.ReLU()})
+    module["b"].weight = module["a"].weight
+
+    def cell(*kinds: tuple[str, str], presence: str | None = None) -> Any:
+        return SimpleNamespace(
+            presence=presence, comparisons=[SimpleNamespace(kind=k, tensor=t, status="pass") for k, t in kinds]
+        )
+
+    cells = {
+        "a": cell(("output", "result"), ("parameter gradient", "a.bias")),
+        "b": cell(("parameter gradient", "b.weight"), presence="unpaired"),
+        "c": cell(("output", "result")),
+    }
+    said = coverage(module, SimpleNamespace(cells=cells))
+    assert said == {"cells_paired": [1, 2], "gradients_compared": [2, 3]}
+    cells["b"].presence = "not reached"
+    assert coverage(module, SimpleNamespace(cells=cells))["cells_paired"] == [1, 1]
+    assert coverage(module, None) == {"cells_paired": [0, 2], "gradients_compared": [0, 3]}
+
+
+@pytest.mark.probes
+def test_a_sound_pair_and_a_fault_are_measured() -> None:
+    row = {"pair": QUICK, **{part: measure(QUICK, part) for part in ("sound", "code")}}
+    row["weights"] = {**row["code"], "found": False, "innocent": 3}
+    assert row["sound"]["holds"]
+    assert row["sound"]["gradients_compared"] == [28, 28]
+    assert row["code"]["found"]
+    assert row["code"]["cells"] == ["transformer.h.0.attn", "transformer.h.1.attn"]
+    lines = table.text([row]).splitlines()
+    assert lines[1].startswith("gpt2/split")
+    assert any(line.split()[:3] == ["sound", "pairs", "hold"] and line.endswith("  met") for line in lines)
+    assert any(line.split()[:3] == ["faults", "found", "1/2"] and line.endswith("not met") for line in lines)
+    assert any(line.startswith("innocent") and line.endswith("not met") for line in lines)
+    assert len(PARTS) == 3
