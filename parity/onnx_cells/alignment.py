@@ -37,6 +37,7 @@ from .parameters import ModuleParameters, pair_parameters
 from .places import PlaceFinder, Places
 from .shared_nodes import copy_shared_nodes
 from .sides import FileSide, ModuleSide
+from .views import find_views, used_views, with_views
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 PairResults = Callable[[Records], Sequence[int | None] | None]
@@ -97,6 +98,7 @@ def align(
     program, outputs = _with_results_of(program, truth, pair_results(truth))
     program = program.replace(arguments=positional_arguments(len(program.inputs)))
     flat = FlatProgram(program)
+    program_as_it_is = flat.program
     samples, records = [first], [truth]
     if (other := other_sample(args, kwargs)) is not None:
         try:
@@ -107,10 +109,18 @@ def align(
     require_room_for_values(flat.program, first, samples=len(samples))
     tensors = crossings(records)
     dtype = as_dtype(options.dtype)
-    file = FileValues(flat, [[cast_floating(array, dtype) for array in arrays] for arrays in samples])
+    given = [[cast_floating(array, dtype) for array in arrays] for arrays in samples]
+    file = FileValues(flat, given)
+    views = find_views(file, tensors)
+    if views:
+        flat = FlatProgram(with_views(flat.program, views))
+        file = FileValues(flat, given)
     shapes = {value: tuple(arrays[0].shape) for value, arrays in file.values.items()}
     fixed = _fixed(flat, tensors, truth, order_of_inputs(arguments, arrange), outputs, module, arguments)
     places = PlaceFinder(file, tensors, fixed).find()
+    if views:
+        views = used_views(views, places.of.values())
+        flat = FlatProgram(with_views(program_as_it_is, views))
     found = own_nodes(flat, truth, [*dict.fromkeys([*tensors, *places.of])], places.of)  # some were divided
     shared = copy_shared_nodes(flat.program, found)
     marked = mark(*shared)

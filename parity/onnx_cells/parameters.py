@@ -14,7 +14,8 @@ from ...runtime.ir.types import FLOAT32, Constant, Node, ProgramParameter, Type,
 from ..results.cell_report import is_inside
 from ..sides.imported import is_imported
 from ..sides.records import Array, ParameterInfo
-from .fused_parameters import same_numbers, with_parts_of_the_module, with_ties_of_the_module
+from .parameter_rows import with_rows_of_the_module
+from .tied_parameters import same_numbers, with_ties_of_the_module
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
         return [name for name in own if _judged_holder(name, judged) in (path, around)]
 
     ties = with_ties_of_the_module(program, module.infos, module.shared)
-    program = with_parts_of_the_module(ties.program, module.infos, users, parts_of)
+    program = with_rows_of_the_module(ties.program, module.infos, users, parts_of)
     users = _users(program)
     partner: dict[str, str] = {}
     transposed: dict[str, str] = {}

@@ -1,0 +1,140 @@
+"""Layouts: how the elements of a module's tensor lie in a value of a file, of another shape or with other axes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..sides.records import Array
+from .file_values import EXACT, Arrays, distance
+
+MOST_AXES = 6
+FEWEST_ELEMENTS = 4
+"""Of smaller tensors, too many orders agree by chance."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How to read a tensor of the module from a value of the file: divide its axes, exchange them, and join them.
+
+    Attributes:
+        source: shape of the file's value.
+        divided: that shape with axes divided.
+        permutation: for each axis of the result, an axis of `divided`.
+        target: shape of the module's tensor.
+    """
+
+    source: tuple[int, ...]
+    divided: tuple[int, ...]
+    permutation: tuple[int, ...]
+    target: tuple[int, ...]
+
+    @property
+    def exchanges_axes(self) -> bool:
+        """Whether it exchanges whole axes, and does nothing else."""
+        return self.divided == self.source and self.target == tuple(self.source[axis] for axis in self.permutation)
+
+    @property
+    def inverse(self) -> Layout:
+        """The layout that reads the file's value from the module's tensor."""
+        order = tuple(int(axis) for axis in np.argsort(self.permutation))
+        return Layout(self.target, tuple(self.divided[axis] for axis in self.permutation), order, self.source)
+
+    def read(self, array: Array) -> Array:
+        """Return an array of the file, of shape `source`, as the module has it, of shape `target`."""
+        return array.reshape(self.divided).transpose(self.permutation).reshape(self.target)
+
+    @property
+    def steps(self) -> list[tuple[str, dict[str, object], tuple[int, ...]]]:
+        """The ops that read a tensor so: name, attributes, and shape of the result."""
+        exchanged = tuple(self.divided[axis] for axis in self.permutation)
+        steps: list[tuple[str, dict[str, object], tuple[int, ...]]] = []
+        if self.divided != self.source:
+            steps.append(("reshape", {"shape": self.divided}, self.divided))
+        if self.permutation != tuple(range(len(self.permutation))):
+            steps.append(("transpose", {"permutation": self.permutation}, exchanged))
+        if exchanged != self.target:
+            steps.append(("reshape", {"shape": self.target}, self.target))
+        return steps
+
+    def reads(self, arrays: Arrays, truth: Arrays) -> bool:
+        """Whether arrays of the file, one for each sample, are these of the module up to rounding."""
+        if any(array.shape != self.source for array in arrays):
+            return False
+        return distance([self.read(array) for array in arrays], truth) <= EXACT
+
+
+def find_layout(arrays: Arrays, truth: Arrays, known: Collection[Layout] = ()) -> Layout | None:
+    """Return the layout in which the file's arrays are the module's up to rounding; None if there is none.
+
+    Args:
+        arrays: a floating-point value of the file on each sample, of any shape.
+        truth: a tensor of the module on each sample, with as many elements.
+        known: layouts to try first; where numbers repeat, as after a ReLU, they can't be told from the numbers.
+    """
+    source, target = arrays[0].shape, truth[0].shape
+    if math.prod(source) < FEWEST_ELEMENTS or max(len(source), len(target)) > MOST_AXES:
+        return None
+    for layout in (*known, *plain_layouts(source, target)):
+        if layout.target == target and layout.reads(arrays, truth):
+            return layout
+    found = _by_numbers(arrays[0], truth[0])
+    return found if found is not None and found.reads(arrays, truth) else None
+
+
+def plain_layouts(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[Layout]:
+    """Yield the layouts of one shape in another that only reshape, or only exchange axes."""
+    if source != target and math.prod(source) == math.prod(target):
+        yield Layout(source, source, tuple(range(len(source))), target)
+    if len(source) == len(target) and sorted(source) == sorted(target):
+        for permutation in itertools.permutations(range(len(source))):
+            layout = Layout(source, source, permutation, target)
+            if layout.exchanges_axes and permutation != tuple(range(len(source))):
+                yield layout
+
+
+def _by_numbers(array: Array, truth: Array) -> Layout | None:
+    """Return the layout that brings equal numbers to the same places."""
+    there, here = truth.reshape(-1), array.reshape(-1)
+    order_there, order_here = np.argsort(there, kind="stable"), np.argsort(here, kind="stable")
+    apart = float(np.linalg.norm(there[order_there] - here[order_here]))
+    if not apart <= EXACT * float(np.linalg.norm(there)):
+        return None
+    places = np.empty_like(order_there)
+    places[order_there] = order_here
+    digits = _digits(places)
+    if digits is None:
+        return None
+    sizes, strides = zip(*reversed(digits), strict=True)  # those of the module's order, the outermost first
+    by_stride = sorted(range(len(sizes)), key=lambda axis: -strides[axis])
+    divided = tuple(sizes[axis] for axis in by_stride)
+    permutation = tuple(by_stride.index(axis) for axis in range(len(sizes)))
+    return Layout(array.shape, divided, permutation, truth.shape)
+
+
+def _digits(places: Array) -> list[tuple[int, int]] | None:
+    """Return sizes and strides of the axes, the innermost first, if these are the places of a tensor's elements.
+
+    They are if each place is a sum of strides, one for each axis, times the index along it.
+    """
+    count = len(places)
+    digits: list[tuple[int, int]] = []
+    below = np.zeros(1, places.dtype)
+    while len(below) < count:
+        unit = len(below)
+        stride = int(places[unit])
+        size = 2
+        while size * unit < count and places[size * unit] == size * stride:
+            size += 1
+        while count % (size * unit):
+            size -= 1
+        if size < 2:
+            return None
+        digits.append((size, stride))
+        below = (np.arange(size)[:, None] * stride + below).reshape(-1)
+    is_complete = len(digits) <= MOST_AXES and np.array_equal(below, places)
+    return digits if is_complete and len({stride for _, stride in digits}) == len(digits) else None

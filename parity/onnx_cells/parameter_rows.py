@@ -1,0 +1,304 @@
+"""Parameters that consist of rows of a module's: fused, divided, in another order, or with other axes.
+
+A file has queries, keys and values in one product, or head by head; its rotary embedding pairs other rows; a weight of
+a convolution over single pixels is that of a linear layer; experts are stacked. Each is an arrangement of rows of the
+module's own parameters. The program is rewritten to hold those and to arrange them, so gradients are theirs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...runtime.ir.dims import Dim
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import INT64, Constant, Node, ProgramParameter, Type, Value
+from ..sides.records import Array, ParameterInfo
+from .layouts import Layout
+
+PartsOf = Callable[[str], Sequence[str]]
+"""The names of a module's parameters that the Cell at a path holds and that no other Cell uses."""
+
+MOST_AXES = 4
+
+
+@dataclass(frozen=True)
+class Source:
+    """A parameter of the module, read as a matrix of rows."""
+
+    name: str
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How a parameter of a program is made of rows of the module's.
+
+    Attributes:
+        name: of the program's parameter.
+        sources: the module's parameters, whose rows are taken one after the other.
+        rows: for each row of the program's parameter, the number of the module's.
+        columns: for each column, the number of the module's.
+        layout: how the rows are read from the program's parameter.
+    """
+
+    name: str
+    sources: tuple[Source, ...]
+    rows: Array
+    columns: Array
+    layout: Layout
+
+    def rows_of(self, number: int) -> Array:
+        """Return the rows of a source that are taken."""
+        start = sum(source.layout.target[0] for source in self.sources[:number])
+        inside = (self.rows >= start) & (self.rows < start + self.sources[number].layout.target[0])
+        return self.rows[inside] - start
+
+
+def with_rows_of_the_module(
+    program: Program,
+    infos: Mapping[str, ParameterInfo],
+    users: Mapping[Value, Collection[str]],
+    parts_of: PartsOf,
+) -> Program:
+    """Return the program with parameters of a module in place of those that consist of their rows.
+
+    Args:
+        program: the program.
+        infos: the module's parameters by name.
+        users: paths of the Cells that use a parameter.
+        parts_of: see `PartsOf`.
+    """
+    by_path: dict[str, list[str]] = {}
+    for name, parameter in program.parameters.items():
+        paths = users.get(parameter.value, ())
+        has_partner = name in infos and infos[name].data.shape == parameter.data.shape
+        if len(paths) == 1 and not has_partner and parameter.data.size > 1:
+            by_path.setdefault(next(iter(paths)), []).append(name)
+    arrangements: list[Arrangement] = []
+    for path, names in by_path.items():
+        used = {source.name for arrangement in arrangements for source in arrangement.sources}
+        free = {other: infos[other].data for other in parts_of(path) if other not in program.parameters}
+        free = {other: data for other, data in free.items() if other not in used}
+        arrangements += _of_cell({name: program.parameters[name].data for name in names}, free)
+    return _rewrite(program, infos, arrangements) if arrangements else program
+
+
+def _of_cell(parameters: Mapping[str, Array], free: Mapping[str, Array]) -> list[Arrangement]:
+    """Return the arrangements of a Cell's parameters that take every row of the module's parameters that they use."""
+    whole = {o for o, data in free.items() if any(_is_same(data, other) for other in parameters.values())}
+    of_rows = {other: data for other, data in free.items() if other not in whole}
+    found: list[Arrangement] = []
+    for name in sorted(parameters, key=lambda name: -parameters[name].ndim):  # weights before biases
+        data = parameters[name]
+        if any(_is_same(free[other], data) for other in whole):
+            continue
+        arrangement = _like_the_weight(name, data, free, found) or _arranged(name, data, of_rows)
+        if arrangement is not None:
+            found.append(arrangement)
+    while True:
+        taken: dict[str, set[int]] = {}
+        for arrangement in found:
+            for number, source in enumerate(arrangement.sources):
+                taken.setdefault(source.name, set()).update(arrangement.rows_of(number).tolist())
+        sizes = {source.name: source.layout.target[0] for a in found for source in a.sources}
+        complete = [a for a in found if all(len(taken[s.name]) == sizes[s.name] for s in a.sources)]
+        if len(complete) == len(found):
+            return found
+        found = complete
+
+
+def _arranged(name: str, data: Array, free: Mapping[str, Array]) -> Arrangement | None:
+    """Return how an array is made of rows of others; None if a row is none of theirs, or several."""
+    for layout in _readings(data.shape):
+        matrix = layout.read(data)
+        sources = [
+            Source(other, reading)
+            for other, array in free.items()
+            for reading in _upright_readings(array.shape)
+            if reading.target[1] == matrix.shape[1]
+        ]
+        if not sources:
+            continue
+        joined = np.concatenate([source.layout.read(free[source.name]) for source in sources])
+        rows = _rows_among(matrix, joined)
+        if rows is None:
+            continue
+        starts = np.cumsum([0, *(source.layout.target[0] for source in sources)])
+        numbers = np.searchsorted(starts, rows, side="right") - 1
+        kept = [sources[number] for number in dict.fromkeys(numbers.tolist())]  # in order of use
+        if len({source.name for source in kept}) < len(kept):
+            continue
+        moved = {n: sum(s.layout.target[0] for s in kept[: kept.index(sources[n])]) for n in set(numbers.tolist())}
+        rows = rows - starts[numbers] + np.array([moved[number] for number in numbers.tolist()])
+        joined = np.concatenate([source.layout.read(free[source.name]) for source in kept])
+        columns = _columns_among(matrix, joined[rows])
+        if columns is not None:
+            return Arrangement(name, tuple(kept), rows, columns, layout)
+    return None
+
+
+def _like_the_weight(
+    name: str, data: Array, free: Mapping[str, Array], found: Sequence[Arrangement]
+) -> Arrangement | None:
+    """Return how a bias is made of those of the modules whose weights were joined, though others have its numbers."""
+    holder = name.rpartition(".")[0]
+    for weight in found:
+        if weight.name.rpartition(".")[0] != holder or data.shape != (len(weight.rows),):
+            continue
+        biases = []
+        for source in weight.sources:
+            module = source.name.rpartition(".")[0]
+            fitting = (o for o, array in free.items() if array.shape == (source.layout.target[0],))
+            biases.append(next((o for o in fitting if o.rpartition(".")[0] == module), ""))
+        if all(biases) and _is_same(np.concatenate([free[bias] for bias in biases])[weight.rows], data):
+            sources = tuple(Source(bias, _as_column(free[bias].shape)) for bias in biases)
+            return Arrangement(name, sources, weight.rows, np.zeros(1, int), _as_column(data.shape))
+    return None
+
+
+def _rows_among(matrix: Array, joined: Array) -> Array | None:
+    """Return for each row the number of the only row of `joined` with its numbers, in any order; None if one lacks."""
+    wanted, given = _fingerprints(matrix), _fingerprints(joined)
+    unique, first, counts = np.unique(given, return_index=True, return_counts=True)
+    places = np.minimum(np.searchsorted(unique, wanted), len(unique) - 1)
+    if not np.array_equal(unique[places], wanted) or np.any(counts[places] > 1):
+        return None
+    return first[places]
+
+
+def _columns_among(matrix: Array, rows: Array) -> Array | None:
+    """Return for each column the number of the column of `rows` that is equal; None if one has none, or several."""
+    if _is_same(rows, matrix):
+        return np.arange(matrix.shape[1])
+    weights = 1 + 2 * np.arange(len(matrix), dtype=np.uint64)  # the order of rows counts
+    wanted, given = _fingerprints(matrix.T, weights), _fingerprints(rows.T, weights)
+    order = np.argsort(given)
+    places = np.minimum(np.searchsorted(given[order], wanted), len(order) - 1)
+    columns = order[places]
+    is_permutation = len(set(columns.tolist())) == len(columns)
+    return columns if is_permutation and _is_same(rows[:, columns], matrix) else None
+
+
+def _fingerprints(matrix: Array, weights: Array | None = None) -> Array:
+    """Return a number for each row that is equal for rows with the same float32 numbers, in any order."""
+    bits = (np.ascontiguousarray(matrix, np.float32) + 0.0).view(np.uint32).astype(np.uint64)
+    mixed = (bits ^ (bits >> np.uint64(15))) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    return np.asarray((mixed if weights is None else mixed * weights).sum(axis=1, dtype=np.uint64))
+
+
+def _readings(shape: tuple[int, ...]) -> Iterator[Layout]:
+    """Yield the ways to read an array as a matrix: some of its axes are rows, and the others columns."""
+    axes = [axis for axis, size in enumerate(shape) if size > 1]
+    if len(axes) == 1:
+        yield _as_column(shape)
+    if not 2 <= len(axes) <= MOST_AXES:
+        return
+    for count in range(1, len(axes)):
+        for rows in itertools.combinations(axes, count):
+            yield _as_matrix(shape, rows)
+
+
+def _upright_readings(shape: tuple[int, ...]) -> Iterator[Layout]:
+    """Yield the ways to read a module's array by its outputs: the first axis, or all but the last, are rows."""
+    axes = [axis for axis, size in enumerate(shape) if size > 1]
+    if len(axes) == 1:
+        yield _as_column(shape)
+        if shape[0] == 1:
+            yield _as_matrix(shape, (0,))  # a layer with one output
+    elif axes:
+        yield _as_matrix(shape, axes[:1])
+        if len(axes) > 2:
+            yield _as_matrix(shape, axes[:-1])
+
+
+def _as_column(shape: tuple[int, ...]) -> Layout:
+    return Layout(shape, shape, tuple(range(len(shape))), (max(shape), 1))
+
+
+def _as_matrix(shape: tuple[int, ...], rows: Sequence[int]) -> Layout:
+    columns = [axis for axis in range(len(shape)) if axis not in rows]
+    count = int(np.prod([shape[axis] for axis in rows]))
+    return Layout(shape, shape, (*rows, *columns), (count, int(np.prod([shape[axis] for axis in columns]))))
+
+
+def _is_same(array: Array, other: Array) -> bool:
+    return array.shape == other.shape and np.array_equal(array.astype(other.dtype), other)
+
+
+def _rewrite(program: Program, infos: Mapping[str, ParameterInfo], arrangements: Sequence[Arrangement]) -> Program:
+    """Return the program with the module's parameters, arranged as it uses them."""
+    parameters = dict(program.parameters)
+    taken = {arrangement.name: parameters.pop(arrangement.name) for arrangement in arrangements}
+    nodes: list[Node] = []
+    constants = list(program.constants)
+    for arrangement in arrangements:
+        old = taken[arrangement.name]
+        for source in arrangement.sources:
+            data = infos[source.name].data.astype(old.value.dtype)
+            if source.name not in parameters:
+                value = Value(f"{source.name} of {arrangement.name}", Type(old.value.dtype, data.shape))
+                parameters[source.name] = ProgramParameter(value, data, old.trainable)
+            elif old.trainable and not parameters[source.name].trainable:
+                value = parameters[source.name].value
+                parameters[source.name] = ProgramParameter(value, data, trainable=True)
+    for arrangement in arrangements:
+        chain = _Chain(arrangement.name, taken[arrangement.name].value, nodes, constants)
+        chain.arrange(arrangement, [parameters[s.name] for s in arrangement.sources], taken[arrangement.name].trainable)
+    return program.replace(parameters=parameters, constants=tuple(constants), nodes=(*nodes, *program.nodes))
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """Adds the nodes that compute a parameter of the program from the module's."""
+
+    name: str
+    result: Value
+    nodes: list[Node]
+    constants: list[Constant]
+
+    def arrange(self, arrangement: Arrangement, sources: Sequence[ProgramParameter], trainable: bool) -> None:
+        """Add the nodes for an arrangement of these parameters, which trains them or not."""
+        pieces = []
+        for source, parameter in zip(arrangement.sources, sources, strict=True):
+            value = parameter.value
+            if parameter.trainable and not trainable:
+                value = self._add("stop_gradient", (value,), {}, value.shape)
+            pieces.append(self._read(value, source.layout))
+        matrix = pieces[0]
+        count, width = sum(source.layout.target[0] for source in arrangement.sources), len(arrangement.columns)
+        if len(pieces) > 1:
+            matrix = self._add("concat", tuple(pieces), {"axis": 0}, (count, width))
+        if not np.array_equal(arrangement.rows, np.arange(count)):
+            matrix = self._take(matrix, arrangement.rows, 0, (len(arrangement.rows), width))
+        if not np.array_equal(arrangement.columns, np.arange(width)):
+            matrix = self._take(matrix, arrangement.columns, 1, (len(arrangement.rows), width))
+        final = self._read(matrix, arrangement.layout.inverse)
+        self._add("reshape", (final,), {"shape": final.shape}, final.shape, self.result)
+
+    def _read(self, value: Value, layout: Layout) -> Value:
+        for op, attributes, shape in layout.steps:
+            value = self._add(op, (value,), attributes, shape)
+        return value
+
+    def _take(self, matrix: Value, places: Array, axis: int, shape: tuple[int, int]) -> Value:
+        indices = Value(f"{self.name} places {len(self.constants)}", Type(INT64, places.shape))
+        self.constants.append(Constant(indices, places.astype(np.int64)))
+        return self._add("take", (matrix, indices), {"axis": axis}, shape)
+
+    def _add(
+        self,
+        op: str,
+        inputs: tuple[Value, ...],
+        attributes: Mapping[str, object],
+        shape: tuple[Dim, ...],
+        result: Value | None = None,
+    ) -> Value:
+        if result is None:
+            result = Value(f"{self.name} {op} {len(self.nodes)}", Type(self.result.dtype, shape))
+        self.nodes.append(Node(op, inputs, dict(attributes), (result,)))
+        return result
