@@ -20,7 +20,7 @@ from ..report.report import Report
 from ..sides.exported_side import ExportedSide
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.names import INTERPRETER, ONNXRUNTIME
-from ..sides.records import Capabilities, Side
+from ..sides.side import Capabilities, Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from .round_trip import FROM_IR, FROM_ONNX
@@ -57,7 +57,8 @@ class Conversions:
             for name, network in self.back.items()
         ]
         for side in back_sides:
-            side.capabilities = replace(side.capabilities, live=False)  # they have the program's sizes and mode
+            # they have the program's sizes and mode
+            side.capabilities = replace(side.capabilities, calls=replace(side.capabilities.calls, live=False))
         constants = frozenset(each.value.name for each in self.program.constants)
         interpreter = InterpreterSide(
             INTERPRETER, self.program, args, kwargs, working_dtype=dtype, seed=options.seed, rounded=constants
@@ -132,7 +133,7 @@ def torch_side(
     """
     side = TorchSide.of_options(name, module, args, kwargs, options, cell_paths=[""] if from_onnx else None)
     if from_onnx:
-        side.capabilities = Capabilities((("rounding", WORKING_DTYPES[options.dtype].onnxruntime),), cells=False)
+        side.capabilities = Capabilities((("rounding", WORKING_DTYPES[options.dtype].onnxruntime),), cells="none")
     return side
 
 

@@ -42,8 +42,8 @@ from ..sides.known_frameworks import framework_of, name_of_port
 from ..sides.names import ONNXRUNTIME
 from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.precision import WorkingDtypeCaster, convert
-from ..sides.records import Side
 from ..sides.runtime_program import written_program
+from ..sides.side import Side
 from ..sides.torch_program import capture_program
 from ..support.progress import NoProgress, Progress
 from .conversions import Conversions, is_selected, require_sides, sides_without_onnx, torch_side

@@ -22,7 +22,8 @@ from ..options import Options
 from ..report.detail import pluralize
 from ..report.report import Report
 from ..results.comparison import Comparison
-from ..sides.records import Array, Run
+from ..sides.records import Array
+from ..sides.run import ReferenceRun, Run
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from ..verdicts.deviations import error, size
@@ -143,10 +144,10 @@ def _program_of(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str
     interpreter = side.in_interpreter()
     if options.grads:
         own = side.run(Run("float64"))
-        captured = interpreter.run(Run("float64", cotangents=own.cotangents))
-        largest = max(map(size, own.parameter_gradients.values()), default=0.0)
-        for name, gradient in own.parameter_gradients.items():
-            if not _is_same(gradient, captured.parameter_gradients.get(name), largest):
+        captured = interpreter.run(Run("float64", reference=ReferenceRun(cotangents=own.gradients.cotangents)))
+        largest = max(map(size, own.gradients.parameters.values()), default=0.0)
+        for name, gradient in own.gradients.parameters.items():
+            if not _is_same(gradient, captured.gradients.parameters.get(name), largest):
                 raise UsageError(f"the gradient of {name} in the {CANDIDATE} isn't that of its captured program")
     return interpreter.program
 

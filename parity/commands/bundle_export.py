@@ -73,12 +73,13 @@ def _add_vectors(folder: Path, user_file: ModelFile, options: OptionKeywords, re
     from ..checking.engine import check
     from ..deployment.bundle import Vector, Verdict, write_bundle
     from ..dtypes import cast_floating
-    from ..sides.records import OUTPUT, Run
+    from ..sides.records import OUTPUT
+    from ..sides.run import OUTPUTS, Run
     from ..sides.torch_side import TorchSide
 
     chosen = Options(**options)
     side = TorchSide.of_options("torch", user_file.module, user_file.args, user_file.kwargs, chosen)
-    truth = side.run(Run("float64", grads=False, inner=False))
+    truth = side.run(Run("float64", OUTPUTS))
     graph = read_model(folder / "model.onnx").graph
     working = as_dtype(chosen.dtype)
     given = named_inputs(folder / "model.onnx", user_file)

@@ -12,7 +12,9 @@ from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
 from ..sides.exported_side import ExportedSide
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import Array, Key, Records, Run, Side
+from ..sides.records import Array, Key, Records
+from ..sides.run import Run
+from ..sides.side import Side
 from .boundaries import OUTPUTS, boundary_of
 from .causes import add_causes, add_roundings
 from .comparer import Comparer
@@ -91,17 +93,17 @@ class CauseSearch:
                 budget,
                 grads=report.grads,
             )
-        elif on_probe is not None and (on_probe[2].run.before or on_probe[2].run.second):
+        elif on_probe is not None and (on_probe[2].run.call.before or on_probe[2].run.call.second):
             add_state_causes(report, self.reference, side, *on_probe, budget)
         elif on_probe is not None:
-            add_causes(report, self.reference, side, *on_probe, budget, grads=on_probe[2].run.grads)
+            add_causes(report, self.reference, side, *on_probe, budget, grads=on_probe[2].run.wanted.grads)
         else:
             add_precision_causes(report, self.reference, side)
-        if isinstance(side, RunsInOnnxRuntime) and not side.capabilities.quantized:
+        if isinstance(side, RunsInOnnxRuntime) and not side.capabilities.numbers.quantized:
             ((_, dtype),) = side.capabilities.checks
 
             def run_of(feeding: str) -> Run:
-                return replace(self.noise(feeding, dtype).run, dtype=dtype, grads=False)
+                return replace(self.noise(feeding, dtype).run, dtype=dtype).want(grads=False)
 
             add_runtime_causes(report, side, self.truth, run_of, budget)
         if isinstance(side, ExportedSide):
@@ -113,7 +115,7 @@ class CauseSearch:
         runtime = next((side for side in self.judged if isinstance(side, RunsInOnnxRuntime)), None)
         if interpreter is None or runtime is None or not any(self.failing_outputs.values()):
             return
-        run = replace(self.noise("isolated", self.working_dtype).run, dtype="float64", grads=False)
+        run = replace(self.noise("isolated", self.working_dtype).run, dtype="float64").want(grads=False)
         network = Network.of(interpreter, run)
         sides = Implementations(self.reference.name, interpreter.name, runtime.name)
         find_odd_one_out(report, sides, self.failing_outputs, lambda path: program_in_torch(network, path))

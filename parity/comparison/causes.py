@@ -25,7 +25,9 @@ from ..results.cell_report import NOT_FOUND
 from ..results.comparison import FAIL, Comparison
 from ..sides.exported_side import ExportedSide
 from ..sides.imported import is_imported
-from ..sides.records import Key, Records, Run, Side
+from ..sides.records import Key, Records
+from ..sides.run import Run
+from ..sides.side import Side
 from ..verdicts.deviations import size
 from ..verdicts.judge import MEANING_NOISE, ROUNDING_FACTOR, epsilon
 from .diagnoses import Diagnoses
@@ -64,10 +66,10 @@ def add_causes(
     """
     shows = partial(_shows_cause, side=side, check=check, feeding=feeding)
     paths = [p for p, cell in report.cells.items() if any(map(shows, cell.comparisons))]
-    paths = [path for path in paths if path not in records.raising_cells]
+    paths = [path for path in paths if path not in records.faults.raising]
     if not paths or not isinstance(reference, HasProgram):
         return
-    run = replace(noise.run, dtype="float64", grads=grads)
+    run = replace(noise.run, dtype="float64").want(grads=grads)
     their_parameters, parameters = (
         {name: info.data.astype(np.float64) for name, info in one.parameters().items()} for one in (side, reference)
     )
@@ -76,7 +78,7 @@ def add_causes(
         records,
         partial(_error_that_passes, noise, truth) if check == "rounding" else lambda key: noise.error(key, "meaning"),
         noise.run.dtype,
-        run.grads and not records.broken,
+        run.wanted.grads and not records.faults.broken,
         their_parameters,
         parameters,
         end_to_end=feeding != "isolated",
@@ -87,7 +89,7 @@ def add_causes(
     report.notes += diagnoses.notes
     as_file = _AsFile(side, run, evidence, diagnoses.candidate)
     in_gradients = [path for path in paths if _only_gradients(filter(shows, report.cells[path].comparisons))]
-    if in_gradients and grads and diagnoses.whole is not None and not side.capabilities.recorded:
+    if in_gradients and grads and diagnoses.whole is not None and not side.capabilities.calls.recorded:
         find_wrong_side(report, (reference, truth), (side, records), in_gradients, run, diagnoses.whole)
     for budget.cell, path in enumerate(paths, 1):
         cell = report.cells[path]
@@ -177,7 +179,7 @@ def add_roundings(report: Report, reference: Side, side: ExportedSide, noise: No
     if not failing or not isinstance(reference, HasProgram):
         return
     try:
-        network = network_of(reference, replace(noise.run, dtype="float64", grads=False))
+        network = network_of(reference, replace(noise.run, dtype="float64").want(grads=False))
         for path in sorted(failing):
             for number in network.calls_of(path)[:1]:
                 program = network.cut(number)
@@ -201,6 +203,6 @@ def _only_gradients(comparisons: Iterable[Comparison]) -> bool:
 
 def _error_that_passes(noise: Noise, truth: Records, key: TensorKey) -> float:
     """Return the error, for the bar of meaning, by which that is as high as the bar of rounding."""
-    value = truth.values.get(key) if isinstance(key, Key) else truth.parameter_gradients.get(key[1])
+    value = truth.values.get(key) if isinstance(key, Key) else truth.gradients.parameters.get(key[1])
     unit = max(noise.error(key), 0.0 if value is None else epsilon(noise.run.dtype) * size(value))
     return unit * ROUNDING_FACTOR / MEANING_NOISE * epsilon(noise.run.dtype) / epsilon("float64")

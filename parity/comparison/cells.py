@@ -13,7 +13,8 @@ from ...runtime.ir.types import is_floating
 from ..pairing.layers import CONTAINERS, kind_of_module
 from ..results.cell_report import CellReport
 from ..results.comparison import INLINED, NOT_REACHED, UNPAIRED
-from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Side
+from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records
+from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from ..verdicts.deviations import error, size
 
@@ -28,7 +29,7 @@ def cell_reports(reference: Side, records: Records) -> dict[str, CellReport]:
     if not isinstance(reference, TorchSide):
         return {path: CellReport(path, classes[path], count) for path, count in calls.items()}
     reports: dict[str, CellReport] = {}
-    used = {name for name, gradient in records.parameter_gradients.items() if gradient is not None}
+    used = {name for name, gradient in records.gradients.parameters.items() if gradient is not None}
     for path, class_name, module in named_modules(reference.module):
         if path in calls:
             reports[path] = CellReport(path, classes[path], calls[path])
@@ -54,9 +55,9 @@ def owners(cells: Mapping[str, CellReport], reference: Side, records: Records) -
     If the name doesn't say it, as in many ONNX files, it is the Cell that uses the parameter: an exporter names what it
     folds after several parameters.
     """
-    names = [*reference.parameters(), *records.updates, *records.buffers, *records.parameter_gradients]
+    names = [*reference.parameters(), *records.state.updates, *records.state.buffers, *records.gradients.parameters]
     named = {name for name in names if name.rpartition(".")[0] in cells.keys() - {""}}
-    users = {name: path for name, path in records.parameter_users.items() if name not in named}
+    users = {name: path for name, path in records.users.cells.items() if name not in named}
     return {name: users[name] if name in users else owner(name, cells) for name in names}
 
 
@@ -120,7 +121,7 @@ def require_finite(records: Records, dtype: str, truth: Records | None = None) -
 def non_finite_notes(truth: Records) -> list[str]:
     """Return notes on infinities in the truth's outputs and NaN in its gradients."""
     outputs = {key.slot: truth.values[key] for key in truth.root_keys(OUTPUT)}
-    gradients = {key.slot: truth.values[key] for key in truth.root_keys(INPUT_GRADIENT)} | truth.parameter_gradients
+    gradients = {key.slot: truth.values[key] for key in truth.root_keys(INPUT_GRADIENT)} | truth.gradients.parameters
     infinite = [_share(name, array, np.isinf) for name, array in outputs.items() if not _finite(array)]
     nan = [_share(name, array, np.isnan) for name, array in gradients.items() if array is not None and _has_nan(array)]
     notes = {
@@ -143,7 +144,7 @@ def _comparable(records: Records, key: Key, truth: Records | None) -> bool:
     if truth is not None:
         return bool(np.array_equal(np.isinf(array), np.isinf(truth.values[key])))
     gradients = [value for k, value in records.values.items() if k.kind in (INPUT_GRADIENT, OUTPUT_GRADIENT)]
-    gradients += [gradient for gradient in records.parameter_gradients.values() if gradient is not None]
+    gradients += [gradient for gradient in records.gradients.parameters.values() if gradient is not None]
     return bool(np.isfinite(array).any()) and all(map(_finite, gradients))
 
 

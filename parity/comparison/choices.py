@@ -20,7 +20,9 @@ from ..diagnosis.cell_program import Network
 from ..results.notes import warnings_as_notes
 from ..sides.choices import Choice, IndexChoice, VectorChoice
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import INPUT, OUTPUT, Array, Key, Records, Run, Side
+from ..sides.records import INPUT, OUTPUT, Array, Key, Records
+from ..sides.run import Run
+from ..sides.side import Side
 from ..sides.torch_modes import OperatorNames
 from ..sides.torch_side import TorchSide
 from .networks import HasProgram
@@ -67,7 +69,7 @@ class ChoiceFinder:
             return {}
         try:
             network = Network.of(self._program(run), replace(run, feed=truth))
-            if run.second == "varied":
+            if run.call.second == "varied":
                 network = replace(network, inputs=tuple(map(other_numbers, network.inputs)))
             return _Search(network).found()
         except CellbridgeError:  # it can't be captured, or an op fails
@@ -95,7 +97,7 @@ class ChoiceFinder:
 
     def _program(self, run: Run) -> InterpreterSide:
         """The reference as a program with the sizes and the mode of a run."""
-        if run.arguments is None and not run.other_mode:
+        if run.call.arguments is None and not run.call.other_mode:
             return self._own_program
         assert isinstance(self._reference, HasProgram)
         with warnings_as_notes():

@@ -15,7 +15,8 @@ from ..pairing.same_inputs import groups_of_inputs
 from ..pairing.structures import match_results
 from ..results.cell_report import is_inside
 from ..results.comparison import FAIL, NOT_COMPARED, PASS, Comparison
-from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, ParameterInfo, Records
+from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records
+from ..sides.side import ParameterInfo
 from ..verdicts.deviations import error, size
 from ..verdicts.python_values import judge_values
 from .noise import Noise, NoiseKey
@@ -61,12 +62,12 @@ class Comparer:
             *self._call_mismatches(check, candidate),
             *self._compare_python_values(check, candidate),
         ]
-        if candidate.raising_cells and self.feeding != "isolated":
+        if candidate.faults.raising and self.feeding != "isolated":
             return result  # there are no outputs
-        wrong_shape: set[str] = set(candidate.raising_cells)
+        wrong_shape: set[str] = set(candidate.faults.raising)
         for key, truth in self.truth.values.items():
-            if _is_inside_any(key.path, candidate.raising_cells) or (
-                key.kind == OUTPUT and key.path in candidate.raising_cells
+            if _is_inside_any(key.path, candidate.faults.raising) or (
+                key.kind == OUTPUT and key.path in candidate.faults.raising
             ):
                 continue
             if key.kind == OUTPUT and self._is_compared(key):
@@ -89,7 +90,7 @@ class Comparer:
 
     def _call_mismatches(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
         """Yield a failure for each call that differs in more than numbers."""
-        for mismatch in candidate.mismatches:
+        for mismatch in candidate.faults.mismatches:
             fields = {"status": FAIL, "reason": mismatch.reason}
             comparison = self._make_comparison(
                 check, mismatch.kind, mismatch.tensor, mismatch.call, fields, mismatch.source
@@ -103,13 +104,13 @@ class Comparer:
         value = candidate.values.get(key)
         name = key.slot if kind in ("output", "input gradient") else f"{key.path} {key.slot}"
         if value is not None:
-            fields = self.values.at_boundary(check, key, value, truth, candidate.resolutions.get(key))
+            fields = self.values.at_boundary(check, key, value, truth, candidate.boundaries.resolutions.get(key))
         elif key in self.values.passed:
             fields = self.values.passed[key]
         else:
             reason = f"nothing was recorded here on the {self.side} side: the Cell or this output has no counterpart"
             return self._make_comparison(check, kind, name, key.call, {"status": NOT_COMPARED, "reason": reason})
-        return self._make_comparison(check, kind, name, key.call, fields, candidate.sources.get(key, ""))
+        return self._make_comparison(check, kind, name, key.call, fields, candidate.boundaries.sources.get(key, ""))
 
     def _compare_python_values(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
         """Yield a failure for each returned value of the root that isn't a tensor and differs."""
@@ -124,7 +125,7 @@ class Comparer:
 
     def _is_untracked(self, gradient: Key, records: Records) -> bool:
         """Whether a side computes no gradient of this input."""
-        return gradient._replace(kind=INPUT) in records.untracked
+        return gradient._replace(kind=INPUT) in records.boundaries.untracked
 
     def _caller(self, key: Key) -> str:
         """Path of the Cell that made the call."""
@@ -141,7 +142,7 @@ class Comparer:
         The root's inputs are a user's, who may give others next time: each has its own gradient.
         """
         result = list(self._compare_gradients(check, INPUT_GRADIENT, candidate))
-        groups = groups_of_inputs([(records.slots, records.same) for records in (self.truth, candidate)])
+        groups = groups_of_inputs([(records.slots, records.boundaries.same) for records in (self.truth, candidate)])
         for path, call, slots in groups:
             if not path:
                 continue
@@ -165,7 +166,7 @@ class Comparer:
             own = boundary == INPUT_GRADIENT
             if not (self._is_compared(key) if own else key.path and self.feeding == "isolated"):
                 continue
-            if _is_unknown(key.path, candidate) or _is_inside_any(key.path, candidate.opaque):
+            if _is_unknown(key.path, candidate) or _is_inside_any(key.path, candidate.gradients.opaque):
                 continue
             kind, path = ("input gradient", key.path) if own else ("passed gradient", self._caller(key))
             if own and key.path and self._is_untracked(key, self.truth):
@@ -174,7 +175,7 @@ class Comparer:
                 kind, path, own = "passed gradient", self._caller(key), False
             truth, value = self.truth.values.get(key), candidate.values.get(key)
             has_passed = value is None and key in self.values.passed
-            if value is None and candidate.broken and not has_passed:
+            if value is None and candidate.faults.broken and not has_passed:
                 continue
             if truth is not None and (value is not None or has_passed):
                 compared = self._compare_boundary(check, kind, key, truth, candidate)
@@ -186,31 +187,37 @@ class Comparer:
             yield path, self._make_comparison(check, kind, name, key.call, self._judge_one_sided(truth, value))
 
     def _compare_parameter_gradients(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
-        reference = self.noise.first.parameter_gradients
-        for name in dict.fromkeys([*self.truth.parameter_gradients, *candidate.parameter_gradients]):
+        reference = self.noise.first.gradients.parameters
+        for name in dict.fromkeys([*self.truth.gradients.parameters, *candidate.gradients.parameters]):
             path = self.owners.get(name, "")
             if _is_unknown(path, candidate):
                 continue
-            if _is_inside_any(path, candidate.opaque):  # a custom backward computes it
-                path = next(outer for outer in candidate.opaque if is_inside(path, outer))
+            if _is_inside_any(path, candidate.gradients.opaque):  # a custom backward computes it
+                path = next(outer for outer in candidate.gradients.opaque if is_inside(path, outer))
             triple = (
-                self.truth.parameter_gradients.get(name),
-                candidate.parameter_gradients.get(name),
+                self.truth.gradients.parameters.get(name),
+                candidate.gradients.parameters.get(name),
                 reference.get(name),
             )
-            holders = [holder for shared, holder in self.truth.shares if shared == name]
+            holders = [holder for shared, holder in self.truth.gradients.shares if shared == name]
             if self.feeding == "isolated" and holders:
                 for holder in holders:
                     share = (name, holder)
-                    sides = (self.truth.shares[share], candidate.shares.get(share), self.noise.first.shares.get(share))
-                    yield from self._compare_parameter_gradient(check, name, share, holder, sides, candidate.broken)
+                    sides = (
+                        self.truth.gradients.shares[share],
+                        candidate.gradients.shares.get(share),
+                        self.noise.first.gradients.shares.get(share),
+                    )
+                    yield from self._compare_parameter_gradient(
+                        check, name, share, holder, sides, candidate.faults.broken
+                    )
                 path = _common_ancestor(holders)
                 records = (self.truth, candidate, self.noise.first)
                 # what the code around the holders has as a parameter on one side, it uses as theirs on the other
                 around = path if path not in holders else None
                 triple = tuple(_without_shares(t, r, name, around) for t, r in zip(triple, records, strict=True))  # type: ignore[assignment]
             yield from self._compare_parameter_gradient(
-                check, name, ("parameter", name), path, triple, candidate.broken
+                check, name, ("parameter", name), path, triple, candidate.faults.broken
             )
 
     def _compare_parameter_gradient(
@@ -233,11 +240,11 @@ class Comparer:
         yield path, self._make_comparison(check, "parameter gradient", name, 0, fields)
 
     def _compare_updates(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
-        for name in dict.fromkeys([*self.truth.updates, *candidate.updates]):
+        for name in dict.fromkeys([*self.truth.state.updates, *candidate.state.updates]):
             if _is_unknown(self.owners.get(name, ""), candidate):
                 continue
             # writing a buffer's old value back is the same as not writing to it
-            truth, value = (r.updates.get(name, r.buffers.get(name)) for r in (self.truth, candidate))
+            truth, value = (r.state.updates.get(name, r.state.buffers.get(name)) for r in (self.truth, candidate))
             if truth is None or value is None:
                 fields = {
                     "status": FAIL,
@@ -245,7 +252,7 @@ class Comparer:
                 }
             else:
                 first = self.noise.first
-                reference = first.updates.get(name, first.buffers.get(name, truth))
+                reference = first.state.updates.get(name, first.state.buffers.get(name, truth))
                 fields = self.values.of(check, ("update", name), value, truth, reference)
             yield self.owners.get(name, ""), self._make_comparison(check, "buffer update", name, 0, fields)
 
@@ -312,7 +319,7 @@ def _parameter_difference(side: str, reference: ParameterInfo | None, other: Par
 
 def _is_unknown(path: str, candidate: Records) -> bool:
     """Whether the Cell, or one that contains it, raised an exception on that side: nothing is known of it."""
-    raising = candidate.raising_cells
+    raising = candidate.faults.raising
     return bool(raising) and (path in raising or _is_inside_any(path, raising))
 
 
@@ -324,7 +331,9 @@ def _without_shares(total: Array | None, records: Records, name: str, around: st
     """The gradient of a shared parameter that remains after subtracting the shares of all Cells but `around`."""
     if total is None:
         return None
-    return total - sum(share for (shared, path), share in records.shares.items() if shared == name and path != around)
+    return total - sum(
+        share for (shared, path), share in records.gradients.shares.items() if shared == name and path != around
+    )
 
 
 def _common_ancestor(paths: list[str]) -> str:

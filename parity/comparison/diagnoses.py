@@ -11,7 +11,8 @@ from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.evidence import Evidence
 from ..results.notes import warnings_as_notes
 from ..sides.cell_capture import cell_in_interpreter
-from ..sides.records import Run, Side
+from ..sides.run import Run
+from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from .networks import HasProgram, network_of
 
@@ -70,10 +71,12 @@ class Diagnoses:
     def _read_cell(self, side: Side, path: str, index: int) -> Network | None:
         if not isinstance(side, TorchSide):
             return None
-        slots = {place: names for place, names in self.run.slots.items() if place[0]}
+        slots = {place: names for place, names in self.run.reference.slots.items() if place[0]}
         try:
             with warnings_as_notes():
                 program = cell_in_interpreter(side, path, index, self.evidence.truth.calls, self.run)
-            return Network.of(program, replace(self.run, slots=slots, result=None))
+            return Network.of(
+                program, replace(self.run, reference=replace(self.run.reference, slots=slots, result=None))
+            )
         except CellbridgeError:
             return None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ..results.comparison import FAIL, Comparison
-from ..sides.records import OUTPUT, Records, Run, Side
+from ..sides.records import OUTPUT, Records
+from ..sides.run import Run
+from ..sides.side import Side
 
 
 def compare_dtypes(side: Side, run: Run, reference: Records) -> list[tuple[str, Comparison]]:

@@ -52,7 +52,7 @@ class SharesOfError:
     def add_end_to_end(self, side: str, check: str, records: Records) -> None:
         """Add the error that the shares are of, from the end-to-end run of the same check."""
         known, shares = self._isolated.get(side, ("", {}))
-        if known != check or not shares or records.raising_cells:
+        if known != check or not shares or records.faults.raising:
             return
         total = _total(self.truth, records)
         if total is not None and all(map(math.isfinite, (total, *shares.values()))):
@@ -116,5 +116,5 @@ def _gradient(truth: Records, key: Key) -> Array | None:
     """Return the gradient, end to end, with respect to a value at a boundary: the cotangent for the root's output."""
     if key.path == "" and key.kind == OUTPUT:
         position = truth.root_keys(OUTPUT).index(key)
-        return truth.cotangents[position] if position < len(truth.cotangents) else None
+        return truth.gradients.cotangents[position] if position < len(truth.gradients.cotangents) else None
     return truth.values.get(gradient_key(key))

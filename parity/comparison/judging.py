@@ -8,7 +8,7 @@ from ..options import Options
 from ..report.report import Report
 from ..results.comparison import FAIL
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import Side
+from ..sides.side import Side
 from ..support.progress import Progress
 from .second_call import SECOND_CALL, THIRD_CALL
 from .trial import Trial

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from ..diagnosis.cell_program import Network
 from ..results.notes import warnings_as_notes
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import Run
+from ..sides.run import Run
 
 
 @runtime_checkable

@@ -8,7 +8,9 @@ from dataclasses import replace
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import is_floating
 from ..rounding_bounds.cell_bounds import Bound, CellBounds
-from ..sides.records import Array, Key, Records, Run, Side
+from ..sides.records import Array, Key, Records
+from ..sides.run import Jitter, Numbers, Run
+from ..sides.side import Side
 from ..verdicts.deviations import differing
 from .measured_errors import ReferenceNoise, jitter_of
 from .networks import HasProgram, network_of
@@ -61,8 +63,8 @@ class Noise(ReferenceNoise[NoiseKey]):
         run = replace(self.run, dtype="float64")
         for side in sides:
             exact = side.run(run)
-            for way in range(1, side.capabilities.perturbations + 1):
-                self._errors.add("float64", _measurable(side.run(replace(run, perturbed=way)), exact))
+            for way in range(1, side.capabilities.numbers.perturbations + 1):
+                self._errors.add("float64", _measurable(side.run(replace(run, numbers=Numbers(perturbed=way))), exact))
         self.rounded_numbers = True
         return True
 
@@ -86,12 +88,12 @@ class Noise(ReferenceNoise[NoiseKey]):
 
     def _measure(self, check: str, number: int) -> None:
         if check == "meaning":
-            run = replace(self.run, dtype="float64", jitter=number + 1)
+            run = replace(self.run, dtype="float64", numbers=Numbers(Jitter(number + 1)))
             self._errors.add("float64", _measurable(self.reference.run(run), self.truth))
             return
         alone = len(self.truth.calls) == 1  # a network of one Cell is always run as a whole
         units, reached = jitter_of(number, wide=self.run.feed is None or alone)
-        records = self.reference.run(replace(self.run, jitter=number or None, jitter_units=units))
+        records = self.reference.run(replace(self.run, numbers=Numbers(Jitter(number, units) if number else None)))
         _share_integers(records, self.truth)
         self._errors.add(self.run.dtype, _measurable(records, self.truth), reached)
         if not number:
@@ -119,13 +121,13 @@ def _pairs(records: Records, truth: Records) -> Iterator[tuple[NoiseKey, Array, 
     for key, value in records.values.items():
         if key in truth.values:
             yield key, value, truth.values[key]
-    for name, gradient in records.parameter_gradients.items():
-        expected = truth.parameter_gradients.get(name)
+    for name, gradient in records.gradients.parameters.items():
+        expected = truth.gradients.parameters.get(name)
         if gradient is not None and expected is not None:
             yield ("parameter", name), gradient, expected
-    for share, value in records.shares.items():
-        if share in truth.shares:
-            yield share, value, truth.shares[share]
-    for name, value in records.updates.items():
-        if name in truth.updates:
-            yield ("update", name), value, truth.updates[name]
+    for share, value in records.gradients.shares.items():
+        if share in truth.gradients.shares:
+            yield share, value, truth.gradients.shares[share]
+    for name, value in records.state.updates.items():
+        if name in truth.state.updates:
+            yield ("update", name), value, truth.state.updates[name]

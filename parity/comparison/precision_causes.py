@@ -11,7 +11,8 @@ from ...runtime.ir.types import Node, as_dtype, is_floating
 from ..report.report import Report
 from ..results.cause import Cause
 from ..results.notes import warnings_as_notes
-from ..sides.records import Run, Side
+from ..sides.run import FORWARD, Run
+from ..sides.side import Side
 from .networks import HasProgram
 
 
@@ -28,7 +29,7 @@ def add_precision_causes(report: Report, reference: Side, side: Side) -> None:
         return
     try:
         with warnings_as_notes():
-            run = Run(report.dtype, grads=False)
+            run = Run(report.dtype, FORWARD)
             ours, theirs = (one.in_interpreter(run).program for one in (reference, side))
     except CellbridgeError:  # one of them isn't known as a program
         return

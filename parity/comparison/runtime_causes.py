@@ -11,7 +11,8 @@ from ..diagnosis.runtime_faults.find import find_cause
 from ..results.cell_report import CellReport
 from ..results.comparison import FAIL, Comparison
 from ..results.network_result import NetworkResult
-from ..sides.records import Records, Run
+from ..sides.records import Records
+from ..sides.run import Run
 from ..sides.runtime_model import RuntimeModel
 from .boundaries import OUTPUTS, boundary_of
 

@@ -12,7 +12,9 @@ from functools import cached_property
 from ...runtime.errors import UsageError
 from ..options import Options
 from ..results.comparison import FAIL, Comparison
-from ..sides.records import Records, Run, Side
+from ..sides.records import Records
+from ..sides.run import OUTPUTS, Call, Run
+from ..sides.side import Side
 from ..verdicts.judge import Tolerance
 from .cells import require_finite
 from .choices import ChoiceFinder
@@ -69,22 +71,23 @@ class SecondCall:
         """
         if calls_twice and self._reference is not None and (first := self._reference[1].earlier) is not None:
             return first
-        return self.reference.run(replace(self.first, grads=False, inner=False))
+        return self.reference.run(replace(self.first, wanted=OUTPUTS))
 
     def judge(self, side: Side, *, replays_choices: bool) -> list[tuple[str, Comparison]]:
         """Return the comparisons of a second call as (Cell path, comparison); none for a side without state.
 
         With `replays_choices`, what the reference chose in its second call is replayed if the side fails.
         """
-        if not side.capabilities.second_call or self._reference is None:
+        if not side.capabilities.calls.keeps_state or self._reference is None:
             return []
         run, truth, noise = self._reference
         found = self._compare(side, run, truth, noise)
         if replays_choices and fails(found):
-            run = replace(run, choices=self.choices.of(run, self.reference.run(replace(run, inner=True))))
+            choices = self.choices.of(run, self.reference.run(run.want(inner=True)))
+            run = replace(run, reference=replace(run.reference, choices=choices))
             noise = Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
             found = self._compare(side, run, truth, noise)
-        if fails(found) and side.capabilities.cells:
+        if fails(found) and side.capabilities.has_cells:
             of_root = self.evidence.get(side.name)
             inside = self._failing_cells(side, run)
             if not inside and of_root is not None:
@@ -94,8 +97,8 @@ class SecondCall:
 
     def _failing_cells(self, side: Side, run: Run) -> list[tuple[str, Comparison]]:
         """Return what fails in the second call of Cells on the reference's inputs; nothing if the root alone does."""
-        truth = self.reference.run(replace(run, inner=True))
-        run = replace(run, inner=True, feed=truth)
+        truth = self.reference.run(run.want(inner=True))
+        run = replace(run, feed=truth).want(inner=True)
         noise = Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
         found = self._compare(side, run, truth, noise, ISOLATED)
         failing = [(path, replace(c, probe=A_CALL_BEFORE)) for path, c in found if c.status == FAIL]
@@ -126,10 +129,11 @@ class SecondCall:
     @cached_property
     def _reference(self) -> tuple[Run, Records, Noise] | None:
         """The reference's second call: its settings, its records in float64, and its rounding error."""
-        if not self.reference.capabilities.second_call:
+        if not self.reference.capabilities.calls.keeps_state:
             return None
-        plain = replace(self.first, grads=False, inner=False, cotangents=None, choices={})
-        for run in (replace(plain, second="varied"), replace(plain, second="same")):
+        settled = replace(self.first.reference, cotangents=None, choices={})
+        plain = replace(self.first, wanted=OUTPUTS, reference=settled)
+        for run in (replace(plain, call=Call(second="varied")), replace(plain, call=Call(second="same"))):
             try:
                 truth = self.reference.run(run)
                 require_finite(truth, "float64")

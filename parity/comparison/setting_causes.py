@@ -11,7 +11,8 @@ from ...runtime.errors import CellbridgeError
 from ...runtime.visible import visible_name
 from ..diagnosis.evidence import Agreement, Evidence
 from ..results.cause import Cause
-from ..sides.records import Records, Run
+from ..sides.records import Records
+from ..sides.run import Run
 
 MAX_SETTINGS = 4
 """The largest number of attributes that are tried."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,7 +14,9 @@ from ..report.report import Report
 from ..results.cause import Cause
 from ..results.comparison import FAIL
 from ..sides.kept_state import StateName
-from ..sides.records import Records, Run, Side
+from ..sides.records import Records
+from ..sides.run import Run
+from ..sides.side import Side
 from .networks import HasProgram
 from .noise import Noise
 from .setting_causes import HasSettings, causes_of_settings
@@ -42,7 +44,7 @@ def add_state_causes(
     """
     run = replace(noise.run, dtype="float64")
     evidence = Evidence(
-        truth, records, lambda key: noise.error(key, "meaning"), noise.run.dtype, run.grads, budget=budget
+        truth, records, lambda key: noise.error(key, "meaning"), noise.run.dtype, run.wanted.grads, budget=budget
     )
     search = _Search(reference, side, run, evidence)
     for path, cell in report.cells.items():
@@ -67,8 +69,12 @@ class _Search:
     @cached_property
     def _kept(self) -> tuple[Kept, Kept]:
         """What the reference keeps, and what the side does."""
-        ours, theirs = (one.run(replace(self.run, forget=frozenset())).kept for one in (self.reference, self.side))
-        return ours, theirs
+        run = self._forgetting(())
+        return self.reference.run(run).state.kept, self.side.run(run).state.kept
+
+    def _forgetting(self, kept: Iterable[StateName]) -> Run:
+        """The run, before whose last call this state is put back."""
+        return replace(self.run, call=replace(self.run.call, forget=frozenset(kept)))
 
     def attributes(self, path: str) -> list[Cause]:
         """Return the attributes of a Cell with which the reference keeps what the candidate does."""
@@ -112,11 +118,11 @@ class _Search:
         try:
             evidence = self.evidence.of_reference
             if ours:
-                truth = self.reference.run(replace(self.run, forget=frozenset(ours)))
+                truth = self.reference.run(self._forgetting(ours))
                 evidence = replace(evidence, truth=truth, candidate=truth)
             records = self.evidence.candidate
             if theirs:
-                records = self.side.run(replace(self.run, forget=frozenset(theirs)))
+                records = self.side.run(self._forgetting(theirs))
             return evidence.judge_records(path, records)
         except CellbridgeError:  # it doesn't run without them
             return Agreement(0.0, 0.0, 0, frozenset(), gradients=False)
@@ -132,7 +138,7 @@ class _Search:
             attribute=names[0].name if len(names) == 1 else "",
             reference_value=ours.get(names[0]),
             candidate_value=theirs.get(names[0]),
-            calls=len(self.run.before) or 1,
+            calls=len(self.run.call.before) or 1,
         )
 
 

@@ -15,7 +15,9 @@ from ..report.report import Report
 from ..results.comparison import FAIL, PASS, REFERENCE_WRONG, SKIPPED, Comparison
 from ..results.conditions import Conditions
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import Records, Run, Side
+from ..sides.records import Records
+from ..sides.run import OUTPUTS, ReferenceRun, Run, Wanted
+from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from ..verdicts.judge import Tolerance
@@ -66,17 +68,12 @@ class Trial:
         cells = sum(1 for _ in reference.module.modules()) if isinstance(reference, TorchSide) else 0
         progress.stage("reference", cells * (1 + options.grads) + REFERENCE_RUNS)
         with notify_calls(progress.advance):
-            self.truth = reference.run(Run("float64", options.grads))
+            self.truth = reference.run(Run("float64", Wanted(options.grads)))
         progress.advance()
         require_elements(self.truth)
         require_finite(self.truth, "float64")
         self.replayed = Run(
-            "float64",
-            options.grads,
-            self.truth.cotangents,
-            self.truth.draws,
-            slots=self.truth.slots,
-            result=self.truth.result,
+            "float64", Wanted(options.grads), ReferenceRun.of(self.truth, self.truth.gradients.cotangents)
         )
         self.working_dtype = "float32" if options.dtype == "float64" else options.dtype
         self.cells = cell_reports(reference, self.truth)
@@ -86,7 +83,7 @@ class Trial:
             reference, self.replayed, self.working_dtype, self.owners, rounded, self._choices, options
         )
         with self._choices.watched:
-            again = self._second_call.repeat(calls_twice=any(side.capabilities.second_call for side in sides))
+            again = self._second_call.repeat(calls_twice=any(side.capabilities.calls.keeps_state for side in sides))
         require_repeatable(self.truth, again)
         progress.advance()
         self._has_looked_for_choices = False
@@ -150,7 +147,7 @@ class Trial:
         if (feeding, dtype) not in self._noises:
             feed = self.truth if feeding == ISOLATED else None
             self._noises[feeding, dtype] = Noise(
-                self.reference, self.truth, replace(self.replayed, dtype=dtype, feed=feed, inner=feed is not None)
+                self.reference, self.truth, replace(self.replayed, dtype=dtype, feed=feed).want(inner=feed is not None)
             )
         return self._noises[feeding, dtype]
 
@@ -172,7 +169,7 @@ class Trial:
             return []
         reason = f"{self.reference.name}'s gradient is wrong here, and was replaced by the right one"
         found = []
-        for fault in self.truth.operator_faults:
+        for fault in self.truth.faults.operators:
             wrong = Comparison(
                 side.name, "meaning", ISOLATED, "input gradient", fault.operator, 1, REFERENCE_WRONG, reason
             )
@@ -184,13 +181,14 @@ class Trial:
     def _replay_choices(self) -> bool:
         """Look for what the reference has chosen, to replay it on other sides; return False if there is nothing."""
         self._has_looked_for_choices = True
-        self.replayed = replace(self.replayed, choices=self._choices.of(self.replayed, self.truth))
-        return bool(self.replayed.choices)
+        choices = self._choices.of(self.replayed, self.truth)
+        self.replayed = replace(self.replayed, reference=replace(self.replayed.reference, choices=choices))
+        return bool(choices)
 
     def _judge(self, side: Side) -> CellComparisons:
         can = side.capabilities
         grads = self.options.grads and can.gradients
-        feedings = [ISOLATED, END_TO_END] if can.cells else [END_TO_END]
+        feedings = [ISOLATED, END_TO_END] if can.has_cells else [END_TO_END]
         self.progress.stage(side.name, len(can.checks) * len(feedings))
         found: CellComparisons = []
         left_out: CellComparisons = []
@@ -204,11 +202,11 @@ class Trial:
             for check, dtype in can.checks:
                 noise = self.noise(feeding, self.working_dtype if check == "meaning" else dtype)
                 tolerance = Tolerance(noise.run.dtype, self.options.rtol, self.options.atol)
-                natural = can.own_precision and noise.run.dtype == self.options.dtype
-                only = len(can.checks) == 1 and (feeding == ISOLATED or not can.cells)
+                natural = can.numbers.own_precision and noise.run.dtype == self.options.dtype
+                only = len(can.checks) == 1 and (feeding == ISOLATED or not can.has_cells)
                 values = ValueJudge(self.truth, noise, tolerance, natural, can.is_port, only)
                 comparer = Comparer(side.name, feeding, values, self.owners, grads)
-                run = replace(noise.run, dtype=dtype, grads=grads)
+                run = replace(noise.run, dtype=dtype).want(grads=grads)
                 if check == "meaning":
                     comparisons = self._judge_meaning(side, run, comparer, found)
                 else:
@@ -218,11 +216,11 @@ class Trial:
                 self.progress.advance()
                 if self.options.fail_fast and any(c.status != PASS for _, c in self.selected(comparisons)):
                     return self.selected(found)
-        if self.options.dtype == "float64" and can.own_precision and not can.is_port and not fails(found):
-            natural_run = replace(self.replayed, dtype=self.working_dtype, grads=False, inner=False)
+        if self.options.dtype == "float64" and can.numbers.own_precision and not can.is_port and not fails(found):
+            natural_run = replace(self.replayed, dtype=self.working_dtype, wanted=OUTPUTS)
             found += compare_dtypes(side, natural_run, self.noise(END_TO_END, self.working_dtype).first)
         if not fails(found):
-            found += self._second_call.judge(side, replays_choices=bool(self.replayed.choices))
+            found += self._second_call.judge(side, replays_choices=bool(self.replayed.reference.choices))
         if self.prober is not None and not fails(found):
             found += self._probe(self.prober, side)
         return self.selected(found)
@@ -240,7 +238,7 @@ class Trial:
     def _judge_meaning(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:
         """Return the comparisons of a run in float64; `found` are the previous comparisons of this side."""
         if comparer.feeding == END_TO_END and self._shares.needs_inner_values(side.name, "meaning"):
-            run = replace(run, inner=True)
+            run = run.want(inner=True)
         records, noise = self._run(side, comparer.values.dropping(run, "meaning")), comparer.noise
 
         def compare() -> CellComparisons:
@@ -283,8 +281,8 @@ class Trial:
 
         comparisons = compare()
         # a value midway between two steps of a quantizer may be rounded either way, which changes all later values
-        if side.capabilities.quantized and fails(comparisons):
-            records = self._run(side, replace(run, same_codes=True))
+        if side.capabilities.numbers.quantized and fails(comparisons):
+            records = self._run(side, replace(run, numbers=replace(run.numbers, same_codes=True)))
             comparisons = compare()
         undecided = functools.partial(_is_undecided, found=found)
         comparisons = remeasure(comparisons, compare, (undecided, comparer.noise.sample))

@@ -12,8 +12,9 @@ import numpy as np
 from ...runtime.ir.types import is_floating
 from ..results.comparison import FAIL, NOT_KNOWN, PASS
 from ..rounding_bounds.cell_bounds import Bound
-from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Run
+from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records
 from ..sides.resolution import Resolution
+from ..sides.run import Run
 from ..verdicts.deviations import size
 from ..verdicts.error_maps import error_map
 from ..verdicts.judge import ROUNDING_FACTOR, Tolerance, epsilon, judge
@@ -58,7 +59,7 @@ class ValueJudge:
         size_of = {id(array): array.nbytes for array in self.truth.values.values()}
         if run.feed is None or sum(size_of.values()) <= LARGE:
             return run
-        return replace(run, passes=partial(self.passes, check))
+        return replace(run, wanted=replace(run.wanted, passes=partial(self.passes, check)))
 
     def passes(self, check: str, key: Key, value: Array) -> bool:
         """Judge the value at the boundary of an inner Cell; whether it passes, so that it needn't be kept."""

@@ -11,7 +11,9 @@ from ..diagnosis.diagnose import Diagnosis
 from ..results.cell_report import CellReport
 from ..results.comparison import FAIL, NOT_COMPARED, REFERENCE_WRONG, Comparison
 from ..results.network_result import NetworkResult
-from ..sides.records import Records, Run, Side
+from ..sides.records import Records
+from ..sides.run import Run
+from ..sides.side import Side
 from .cells import owners
 
 GRADIENTS = ("input gradient", "passed gradient", "parameter gradient")

@@ -16,18 +16,10 @@ from ...runtime.ops.random import RANDOM_OPS
 from ...runtime.programs.interpreter import bind, execute
 from ..dtypes import cast_floating
 from ..sides.boundary_keys import BoundaryKeys, match_root
+from ..sides.feeding import feed_or_keep, feed_value
 from ..sides.interpreter_side import InterpreterSide, recorded_draws
-from ..sides.records import (
-    INPUT,
-    OUTPUT,
-    Array,
-    Key,
-    Records,
-    Run,
-    feed_or_keep,
-    feed_value,
-    gradient_key,
-)
+from ..sides.records import INPUT, OUTPUT, Array, Key, Records, gradient_key
+from ..sides.run import Run
 from .rebuilding import rebuild
 
 TensorKey = Key | tuple[str, str]
@@ -267,9 +259,11 @@ class Network:
     def _cotangent(self, gradient: Key, key: Key) -> Array | None:
         """The recorded gradient of an output or passed value."""
         if key.path == "" and key.kind == OUTPUT:
-            slots = list(self.run.slots.get(("", 0, OUTPUT), ()))
+            slots = list(self.run.reference.slots.get(("", 0, OUTPUT), ()))
             position = slots.index(key.slot) if key.slot in slots else len(slots)
-            return self.truth.cotangents[position] if position < len(self.truth.cotangents) else None
+            return (
+                self.truth.gradients.cotangents[position] if position < len(self.truth.gradients.cotangents) else None
+            )
         return feed_value(self.truth, gradient)
 
 

@@ -16,18 +16,10 @@ from functools import cached_property
 import numpy as np
 
 from ...runtime.ir.types import is_floating
-from ..sides.records import (
-    INPUT,
-    INPUT_GRADIENT,
-    OUTPUT,
-    Array,
-    Key,
-    Records,
-    Run,
-    Side,
-    feed_value,
-    gradient_key,
-)
+from ..sides.feeding import feed_value
+from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, Array, Key, Records, gradient_key
+from ..sides.run import Numbers, Run
+from ..sides.side import Side
 from ..verdicts.deviations import size
 
 STEPS = (1e-4, 1e-6)
@@ -98,10 +90,10 @@ class _Measurement:
     @cached_property
     def parameters(self) -> dict[str, Array]:
         """The parameters that a single Cell uses, and that have a gradient."""
-        shared = {name for name, _ in self.feed.shares}
+        shared = {name for name, _ in self.feed.gradients.shares}
         found = {}
         for name, info in self.side.parameters().items():
-            gradient = self.gradients.parameter_gradients.get(name)
+            gradient = self.gradients.gradients.parameters.get(name)
             has_gradient = gradient is not None and gradient.shape == info.data.shape
             if has_gradient and name in self.owners and name not in shared:
                 found[name] = info.data
@@ -138,7 +130,7 @@ class _Measurement:
         for key, direction in values.items():
             add(self._reader(key), self.gradients.values.get(gradient_key(key)), direction)
         for name, direction in parameters.items():
-            add(self.owners[name], self.gradients.parameter_gradients[name], direction)
+            add(self.owners[name], self.gradients.gradients.parameters[name], direction)
         return {path: (value, float(np.sqrt(squares[path]))) for path, value in along.items()}
 
     def _reader(self, key: Key) -> str | None:
@@ -159,8 +151,9 @@ class _Measurement:
         feed = self.feed
         moved = {key: value + step * values[key] if key in values else value for key, value in feed.values.items()}
         steps = {name: step * direction for name, direction in parameters.items()}
-        records = self.side.run(replace(self.run, grads=False, feed=replace(feed, values=moved), parameter_steps=steps))
-        root = dict(zip(feed.root_keys(OUTPUT), feed.cotangents, strict=False))
+        run = replace(self.run, feed=replace(feed, values=moved), numbers=Numbers(parameter_steps=steps))
+        records = self.side.run(run.want(grads=False))
+        root = dict(zip(feed.root_keys(OUTPUT), feed.gradients.cotangents, strict=False))
         result: dict[str, float] = defaultdict(float)
         for key, value in records.values.items():
             if key.kind not in (INPUT, OUTPUT) or not is_floating(value.dtype):

@@ -12,17 +12,7 @@ from ...runtime.ir.types import Value, is_floating
 from ...runtime.programs.gradient_program import differentiate
 from ...runtime.programs.interpreter import execute
 from ..results.comparison import PASS
-from ..sides.records import (
-    INPUT,
-    INPUT_GRADIENT,
-    OUTPUT,
-    OUTPUT_GRADIENT,
-    Array,
-    Key,
-    Records,
-    gradient_key,
-    value_key,
-)
+from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, gradient_key, value_key
 from ..verdicts.deviations import error, size
 from ..verdicts.judge import Tolerance, judge
 from .budget import Budget, work_of, work_of_run
@@ -92,8 +82,8 @@ class Evidence:
     def _trained_otherwise(self, program: Program) -> set[TensorKey]:
         """The parameters of a program that are trained there and not in the candidate, or the other way round."""
         ours = {name for name, parameter in program.parameters.items() if parameter.trainable}
-        known = set(program.parameters) & {*self.truth.parameter_gradients, *self.candidate.parameter_gradients}
-        return {("parameter", name) for name in ours.symmetric_difference(self.candidate.parameter_gradients) & known}
+        known = set(program.parameters) & {*self.truth.gradients.parameters, *self.candidate.gradients.parameters}
+        return {("parameter", name) for name in ours.symmetric_difference(self.candidate.gradients.parameters) & known}
 
     def judge(self, cell: CellProgram, program: Program | None = None) -> Agreement:
         """Compare a program of a Cell, by default the reference's own, with the candidate.
@@ -157,8 +147,12 @@ class Evidence:
             computed = (key.path == path and key.kind == own) or (key.path in inside and key.kind == passed)
             if computed and key in self.truth.values:
                 yield key, records.values.get(key, _ABSENT), expected
-        mine = records.parameter_gradients if gradients else records.updates | records.buffers
-        theirs = self.candidate.parameter_gradients if gradients else self.candidate.updates | self.candidate.buffers
+        mine = records.gradients.parameters if gradients else records.state.updates | records.state.buffers
+        theirs = (
+            self.candidate.gradients.parameters
+            if gradients
+            else self.candidate.state.updates | self.candidate.state.buffers
+        )
         for name, array in mine.items():
             if name.rpartition(".")[0] == path and name in theirs:
                 like = self.reference_parameters.get(name, _ABSENT) if gradients else _ABSENT
@@ -189,7 +183,7 @@ class Evidence:
         if isinstance(key, Key):
             return self.candidate.values.get(key)
         name = key[1]
-        return self.candidate.updates.get(name, self.candidate.buffers.get(name))
+        return self.candidate.state.updates.get(name, self.candidate.state.buffers.get(name))
 
     def _has_gradients(self, cell: CellProgram) -> bool:
         """Whether the recorded gradients fit the candidate's outputs."""
@@ -211,8 +205,8 @@ class Evidence:
             if boundary is not None and is_floating(array.dtype) and self._is_tracked(boundary):
                 pairs.append((boundary, value, self._or_zeros(self.candidate.values.get(boundary), array)))
         for name, value in gradient.parameter_gradients.items():
-            if name in cell.own_parameters and name in self.candidate.parameter_gradients:
-                expected = self._or_zeros(self.candidate.parameter_gradients[name], program.parameters[name].data)
+            if name in cell.own_parameters and name in self.candidate.gradients.parameters:
+                expected = self._or_zeros(self.candidate.gradients.parameters[name], program.parameters[name].data)
                 pairs.append((("parameter", name), value, expected))
         wanted = [value for _, value, _ in pairs if value is not None]
         results = dict(zip(wanted, execute(gradient.program, [*cell.arrays, *seeds], wanted=wanted), strict=True))
@@ -232,7 +226,9 @@ class Evidence:
     def _is_tracked(self, key: Key) -> bool:
         """Whether the reference has a gradient there, and the candidate's is known."""
         value = value_key(key)
-        return value not in self.truth.untracked and (key in self.truth.values or key in self.candidate.values)
+        return value not in self.truth.boundaries.untracked and (
+            key in self.truth.values or key in self.candidate.values
+        )
 
     @staticmethod
     def _or_zeros(gradient: Array | None, like: Array) -> Array:

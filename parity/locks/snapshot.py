@@ -23,7 +23,8 @@ from ..options import Options
 from ..recordings.write import record_calls, record_parameters, record_run
 from ..sides.exported_side import ExportedSide
 from ..sides.names import ONNXRUNTIME
-from ..sides.records import INPUT, Records, Run
+from ..sides.records import INPUT, Records
+from ..sides.run import FORWARD, ReferenceRun, Run
 from ..sides.torch_program import capture_program
 from ..sides.torch_side import TorchSide
 from ..verdicts.judge import epsilon
@@ -68,13 +69,13 @@ def take_runtime_snapshot(
     forward = replace(options, grads=False)
     side = TorchSide.of_options(TORCH, module, args, kwargs, forward)
     snapshot = Snapshot(options.model, options.dtype, options.train, options.seed, grads=False, side=ONNXRUNTIME)
-    truth = side.run(Run("float64", grads=False))
+    truth = side.run(Run("float64", FORWARD))
     require_finite(truth, "float64")
     program = capture_program(module, args, dict(kwargs), None, options.dtype, options.train)
     dtype = WORKING_DTYPES[options.dtype].onnxruntime
     exported = ExportedSide(ONNXRUNTIME, program, args, kwargs, working_dtype=options.dtype, provider=options.provider)
     # each Cell gets the values that it had in float64
-    records = exported.run(Run(dtype, grads=False, draws=truth.draws, slots=truth.slots, feed=truth))
+    records = exported.run(Run(dtype, FORWARD, ReferenceRun.of(truth), truth))
     require_finite(records, dtype)
     given = {key: cast_floating(x, as_dtype(dtype)) for key, x in truth.values.items() if key.kind == INPUT}
     for run, values in (("float64", truth.values), (options.dtype, given | records.values)):

@@ -16,7 +16,8 @@ from ...runtime.ir.types import is_floating
 from ..pairing.same_inputs import Calls, inputs_to_join
 from ..results.cell_report import is_inside
 from ..results.structure import ADDITIONAL_CELL, CALLED_DIFFERENTLY, NOT_CALLED
-from ..sides.records import INPUT, Array, Key, Records, Run
+from ..sides.records import INPUT, Array, Key, Records
+from ..sides.run import FORWARD, ReferenceRun, Run
 from ..sides.torch_side import TorchSide
 
 CAUTIOUS_ROUNDS = 8
@@ -62,18 +63,22 @@ def align(sides: Sides) -> Alignment:
     while True:
         reference, candidate = sides(apart)
         reference.joined, candidate.joined = joined
-        truth = reference.run(Run("float64", grads=False))
-        run = Run("float64", grads=False, draws=truth.draws, feed=truth, slots=truth.slots, result=truth.result)
+        truth = reference.run(Run("float64", FORWARD))
+        run = Run("float64", FORWARD, ReferenceRun.of(truth), truth)
         records = candidate.run(run)
         calls = _Calls(truth, records)
         new = calls.counted_differently() or calls.made_elsewhere()
-        more = ({}, {}) if new else inputs_to_join(truth.slots, truth.same, records.slots, records.same)
+        more = (
+            ({}, {})
+            if new
+            else inputs_to_join(truth.slots, truth.boundaries.same, records.slots, records.boundaries.same)
+        )
         if any(more):
             joined = {**joined[0], **more[0]}, {**joined[1], **more[1]}
             continue
         new = new or calls.given_others(rounds < CAUTIOUS_ROUNDS)
         if not new:
-            return Alignment(apart, truth.used_elsewhere | records.used_elsewhere, joined)
+            return Alignment(apart, truth.users.elsewhere | records.users.elsewhere, joined)
         apart |= new
         rounds += 1
 
@@ -146,7 +151,7 @@ class _Calls:
 
     def _is_skipped(self, path: str) -> bool:
         """Whether the candidate may not have come to a Cell because the Cell around it raised."""
-        raising = self.records.raising_cells
+        raising = self.records.faults.raising
         return any(is_inside(path, other) for other in raising)
 
 

@@ -25,7 +25,8 @@ from ..options import Options
 from ..pairing.structures import kind_of, match_results
 from ..report.globs import list_names
 from ..results.structure import OTHER_RESULT, StructureDifference
-from ..sides.records import OUTPUT, Array, Records, Run
+from ..sides.records import OUTPUT, Array, Records
+from ..sides.run import FORWARD, Run
 from ..sides.torch_side import TorchSide
 from ..support.replaced_forward import replaced_forward
 
@@ -120,7 +121,7 @@ def common_answers(
     for name, module in (("reference", reference), ("candidate", candidate)):
         side = TorchSide.of_options(name, module, args, kwargs, options, cell_paths=[""])
         try:
-            records.append(side.run(Run("float64", grads=False)))
+            records.append(side.run(Run("float64", FORWARD)))
         except CellbridgeError:
             return None  # the comparison itself says what is wrong
     ours, theirs = (one.result for one in records)

@@ -13,7 +13,8 @@ from ..comparison.cells import owner
 from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
 from ..results.structure import LONE_PARAMETER, StructureDifference
-from ..sides.records import Run, Side
+from ..sides.run import Run, Wanted
+from ..sides.side import Side
 
 NO_COUNTERPART = "the reference has one, and the candidate no such parameter"
 
@@ -90,7 +91,7 @@ class LoneParameters:
         if not alone:
             return set()
         side = reference()
-        gradients = side.run(Run("float64", inner=False)).parameter_gradients
+        gradients = side.run(Run("float64", Wanted(inner=False))).gradients.parameters
         return {name for name in alone if (gradient := gradients.get(name)) is not None and np.any(gradient)}
 
 

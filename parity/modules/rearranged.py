@@ -13,7 +13,9 @@ from ...runtime.errors import UsageError
 from ...runtime.programs.call import as_array
 from ..diagnosis.array_relations import common_rows
 from ..pairing.cells import Pair
-from ..sides.records import Array, ParameterInfo, Records, Run
+from ..sides.records import Array, Records
+from ..sides.run import Run
+from ..sides.side import ParameterInfo
 from ..sides.torch_side import TorchSide
 from ..weights.arrangements import Arrangement, Axes, FixedValue
 from ..weights.coverage import Coverage, Place, Ties, merge_copies
@@ -184,10 +186,10 @@ class RearrangedSide(TorchSide):
         """Run once; see `Run`."""
         records = super().run(run)
         if self.rearrangements.arrangements:
-            records.parameter_gradients = self.rearrangements.to_reference(records.parameter_gradients)
-            records.shares = self.rearrangements.shares_to_reference(records.shares)
-            records.updates = self.rearrangements.values(records.updates, {})
-            records.buffers = self.rearrangements.values(records.buffers, {})
+            records.gradients.parameters = self.rearrangements.to_reference(records.gradients.parameters)
+            records.gradients.shares = self.rearrangements.shares_to_reference(records.gradients.shares)
+            records.state.updates = self.rearrangements.values(records.state.updates, {})
+            records.state.buffers = self.rearrangements.values(records.state.buffers, {})
         return records
 
 

@@ -24,7 +24,8 @@ from ..pairing.structures import match_results
 from ..report.globs import list_names, summarize_paths
 from ..sides.imported import is_imported
 from ..sides.interpreter_side import Arrange
-from ..sides.records import INPUT, OUTPUT, Key, Records, Run
+from ..sides.records import INPUT, OUTPUT, Key, Records
+from ..sides.run import FORWARD, Run, Wanted
 from ..sides.torch_side import TorchSide
 from .bypasses import bypassed_gradients
 from .crossings import Crossing, crossings, other_sample
@@ -94,7 +95,7 @@ def align(
     first = arrange(args, kwargs)
     require_affordable(program, first, grads=options.grads)
     plain = TorchSide(reference, module, args, kwargs, **how)
-    truth = plain.run(Run("float64", options.grads))
+    truth = plain.run(Run("float64", Wanted(options.grads)))
     program, outputs = _with_results_of(program, truth, pair_results(truth))
     program = program.replace(arguments=positional_arguments(len(program.inputs)))
     flat = FlatProgram(program)
@@ -102,7 +103,7 @@ def align(
     samples, records = [first], [truth]
     if (other := other_sample(args, kwargs)) is not None:
         try:
-            records.append(TorchSide(reference, module, *other, **how).run(Run("float64", grads=False)))
+            records.append(TorchSide(reference, module, *other, **how).run(Run("float64", FORWARD)))
             samples.append(arrange(*other))
         except UsageError:  # the module doesn't take these numbers
             del records[1:]

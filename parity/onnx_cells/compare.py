@@ -38,7 +38,9 @@ from ..results.comparison import FAIL, Comparison
 from ..sides.interpreter_side import Arrange, InterpreterSide
 from ..sides.names import ONNXRUNTIME
 from ..sides.onnxruntime_side import OnnxModelSide, graph_only
-from ..sides.records import Array, Run, Side
+from ..sides.records import Array
+from ..sides.run import FORWARD, ReferenceRun, Run
+from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from .alignment import Alignment, PairResults, align, order_of_inputs
@@ -90,7 +92,7 @@ class ModuleAndFile:
             return report
         alignment.side.reference_in_a_file = functools.partial(self._module_in_a_file, alignment.reference)
         options = self._options_for(alignment.side, notes)
-        if runtime is not None and runtime.capabilities.quantized:
+        if runtime is not None and runtime.capabilities.numbers.quantized:
             options = replace(options, probe=False)  # quantizers have a range, that of the given inputs
         sides: list[Side] = [alignment.side]
         if self._draws:
@@ -148,7 +150,7 @@ class ModuleAndFile:
         by_place = dict(zip(order_of_inputs((args, kwargs), arrange), program.inputs, strict=True))
         like_module = program.replace(inputs=tuple(value for _, value in sorted(by_place.items(), key=lambda x: x[0])))
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        forward = Run("float64", grads=False)
+        forward = Run("float64", FORWARD)
         resized = replace(self, options=replace(self.options, probe=False))
         for sizes in other_sizes(like_module, tensors, None):
             label = format_sizes(sizes)
@@ -270,7 +272,7 @@ class ModuleAndFile:
         if runtime is None:
             return lambda truth: None
         names = [value.name for value in runtime.graph.output]
-        return lambda truth: runtime.pair_results(Run("float64", slots=truth.slots, result=truth.result), names)[0]
+        return lambda truth: runtime.pair_results(Run("float64", reference=ReferenceRun.of(truth)), names)[0]
 
 
 def _failures(report: Report) -> list[Comparison]:

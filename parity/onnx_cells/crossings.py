@@ -67,7 +67,7 @@ def crossings(samples: Sequence[Records]) -> list[Crossing]:
 
 def is_idle(key: Key, truth: Records) -> bool:
     """Whether no gradient passes at a boundary, so that nothing is known to depend on the tensor."""
-    if not any(gradient is not None for gradient in truth.cotangents):
+    if not any(gradient is not None for gradient in truth.gradients.cotangents):
         return False
     gradient = truth.values.get(gradient_key(key))
     return gradient is None or not np.any(gradient)

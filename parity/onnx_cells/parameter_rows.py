@@ -16,7 +16,8 @@ import numpy as np
 from ...runtime.ir.dims import Dim
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import INT64, Constant, Node, ProgramParameter, Type, Value
-from ..sides.records import Array, ParameterInfo
+from ..sides.records import Array
+from ..sides.side import ParameterInfo
 from .layouts import Layout
 
 PartsOf = Callable[[str], Sequence[str]]

@@ -13,7 +13,8 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT32, Constant, Node, ProgramParameter, Type, Value, is_floating
 from ..results.cell_report import is_inside
 from ..sides.imported import is_imported
-from ..sides.records import Array, ParameterInfo
+from ..sides.records import Array
+from ..sides.side import ParameterInfo
 from .parameter_rows import with_rows_of_the_module
 from .tied_parameters import same_numbers, with_ties_of_the_module
 

@@ -7,14 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import (
-    Key,
-    ParameterInfo,
-    Records,
-    Run,
-    gradient_key,
-    value_key,
-)
+from ..sides.records import Key, Records, gradient_key, value_key
+from ..sides.run import Run
+from ..sides.side import ParameterInfo
 from ..sides.torch_side import TorchSide
 from .odd_shapes import Excused
 
@@ -55,15 +50,19 @@ class ModuleSide(TorchSide):
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
         # torch's own slots are those of all boundaries
-        records = super().run(replace(run, slots=self._slots | _root_only(run.slots)) if run.slots else run)
-        if not run.slots:
+        theirs = run.reference.slots
+        if theirs:
+            settled = replace(run.reference, slots=self._slots | _root_only(theirs))
+            records = super().run(replace(run, reference=settled))
+        else:
+            records = super().run(run)
             self._slots = {place: list(slots) for place, slots in records.slots.items()}
         for alias, first in self.aliases.items():
             gradient = records.values.pop(gradient_key(alias), None)
             key = gradient_key(first)
             if gradient is not None:
                 records.values[key] = records.values[key] + gradient if key in records.values else gradient
-                records.untracked.discard(first)
+                records.boundaries.untracked.discard(first)
         records.values = {key: array for key, array in records.values.items() if self.keeps(key)}
         records.slots = {
             (path, call, kind): [slot for slot in slots if self.keeps(Key(path, call, kind, slot))]
@@ -106,7 +105,7 @@ class FileSide(InterpreterSide):
         super().__init__(*args, **more)
         self.excused = excused
         self.untrained_rows = untrained_rows
-        self.capabilities = replace(self.capabilities, known_cells=False)
+        self.capabilities = replace(self.capabilities, cells="found")
         self.aliases = aliases
         self.paired = paired
 
@@ -120,9 +119,9 @@ class FileSide(InterpreterSide):
         for alias, first in self.aliases.items():
             if first in records.values:
                 records.add(alias, records.values[first])
-                records.sources[alias] = records.sources.get(first, "")
-        gradients = records.parameter_gradients.items()
-        records.parameter_gradients = {name: gradient for name, gradient in gradients if name in self.paired}
+                records.boundaries.sources[alias] = records.boundaries.sources.get(first, "")
+        gradients = records.gradients.parameters.items()
+        records.gradients.parameters = {name: gradient for name, gradient in gradients if name in self.paired}
         _clear_rows(records, self.untrained_rows)
         if run.feed is not None and self.excused.gradients:
             self._excuse(records, run.feed)
@@ -134,17 +133,17 @@ class FileSide(InterpreterSide):
             value = value_key(key)
             if value in (self.excused.keys if value == key else self.excused.gradients):
                 records.values[key] = array.astype(records.values[key].dtype) if key in records.values else array
-        for name in records.parameter_gradients:
+        for name in records.gradients.parameters:
             if name.rpartition(".")[0] in self.excused.paths:
-                records.parameter_gradients[name] = feed.parameter_gradients.get(name)
+                records.gradients.parameters[name] = feed.gradients.parameters.get(name)
 
 
 def _clear_rows(records: Records, rows: Mapping[str, int]) -> None:
     """Set the gradients of these rows of parameters to zero."""
     for name, row in rows.items():
-        gradient = records.parameter_gradients.get(name)
+        gradient = records.gradients.parameters.get(name)
         if gradient is not None:
-            records.parameter_gradients[name] = gradient = gradient.copy()
+            records.gradients.parameters[name] = gradient = gradient.copy()
             gradient[row] = 0
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, ProgramParameter, Type, Value
-from ..sides.records import Array, ParameterInfo
+from ..sides.records import Array
+from ..sides.side import ParameterInfo
 
 
 @dataclass(frozen=True)

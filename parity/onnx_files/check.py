@@ -24,7 +24,7 @@ from ..sides.interpreter_side import InterpreterSide
 from ..sides.names import INTERPRETER, ONNXRUNTIME
 from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.precision import KEEPING_DTYPES
-from ..sides.records import Side
+from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import NoProgress, Progress
 from ..support.tensors import as_tensors

@@ -17,7 +17,8 @@ from ..onnx_cells.flat import without_boundaries
 from ..report.globs import list_names
 from ..sides.boundary_keys import own_key
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import Array, Key, Run
+from ..sides.records import Array, Key
+from ..sides.run import FORWARD, Run
 
 AGREES = 1e-6  # of the largest number: the same value, but for weights that were rounded again
 DIFFERS = 1e-3  # of the largest number: another value, if the network's outputs agree
@@ -30,7 +31,7 @@ def pair_places(first: InterpreterSide, second: InterpreterSide) -> tuple[Progra
     Values that cross the boundaries of a Cell in another order are paired. A Cell that begins or ends elsewhere, so
     that its values differ though those of the network agree, is not marked as one.
     """
-    forward = Run("float64", grads=False)
+    forward = Run("float64", FORWARD)
     programs = first.program, second.program
     try:
         values, others = first.run(forward).values, second.run(forward).values

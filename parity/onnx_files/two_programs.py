@@ -24,8 +24,10 @@ from ..results.comparison import FAIL, Comparison
 from ..sides.interpreter_side import Arrange, InterpreterSide
 from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.parameter_users import shared_parameters_of
-from ..sides.records import Array, Capabilities, Records, Run
+from ..sides.records import Array, Records
 from ..sides.rounded_numbers import weights_of_one
+from ..sides.run import FORWARD, Run
+from ..sides.side import Capabilities
 from ..support.progress import Progress
 
 TINY = 2e-7  # tiny numbers that converters to half precision enlarge so that they don't underflow
@@ -59,7 +61,7 @@ class TwoPrograms:
             checks = tuple(
                 check for check in side.capabilities.checks if not self.rounding_only or check[0] == "rounding"
             )
-            side.capabilities = Capabilities(checks, cells=self.alike)
+            side.capabilities = Capabilities(checks, cells="own" if self.alike else "none")
         if self.rounding_only:
             side.program = _with_weights_of(self.first, self.second)
         if not self.with_runtime:
@@ -78,7 +80,7 @@ class TwoPrograms:
         for sizes in other_sizes(self.first, arrays, None, [self.second]):
             label = format_sizes(sizes)
             resized = generate_inputs(self.first, self.options.seed, sizes)
-            forward = Run("float64", grads=False)
+            forward = Run("float64", FORWARD)
             try:
                 self._reference_side(resized).run(forward)
             except CellbridgeError as error:

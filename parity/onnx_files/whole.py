@@ -17,7 +17,8 @@ from ..sides.interpreter_side import InterpreterSide
 from ..sides.names import ONNXRUNTIME
 from ..sides.onnx_reference import OnnxReferenceSide
 from ..sides.onnxruntime_side import OnnxModelSide, output_names
-from ..sides.records import Array, Side
+from ..sides.records import Array
+from ..sides.side import Side
 from ..support.progress import Progress
 
 NOT_OPTIMIZED = "onnxruntime without optimizations"

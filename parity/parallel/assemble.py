@@ -60,7 +60,7 @@ def _write(
             expected = truth.records.values[key]
             divisor = scale if key.kind in (INPUT_GRADIENT, OUTPUT_GRADIENT) else 1
             _add(recorder, key, values, expected, divisor, differences)
-    for key in sorted(first.untracked):
+    for key in sorted(first.boundaries.untracked):
         recorder.mark_untracked(key.path, key.call, key.kind, key.slot)
     for name in truth.parameters:
         values = [run.parameters[name] for run in runs if name in run.parameters]
@@ -69,21 +69,21 @@ def _write(
             recorder.parameter(name, values[0] if whole is None else whole)
             if values[0].shape == truth.parameters[name].shape and not _alike(values):
                 differences[name] = None
-    for name, gradient in truth.records.parameter_gradients.items():
-        own = [run.records.parameter_gradients.get(name) for run in runs]
+    for name, gradient in truth.records.gradients.parameters.items():
+        own = [run.records.gradients.parameters.get(name) for run in runs]
         given = [one for one in own if one is not None]
         if gradient is not None and len(given) == len(runs):
             whole = _whole(given, gradient)
             recorder.parameter(name, gradient=given[0] if whole is None else whole)
-    _write_updates(recorder, truth.records.updates, runs, differences)
+    _write_updates(recorder, truth.records.state.updates, runs, differences)
 
 
 def _write_updates(
     recorder: Recorder, updates: Mapping[str, Array], runs: Sequence[RecordedRun], differences: dict[str, None]
 ) -> None:
     for name, expected in updates.items():
-        if all(name in run.records.updates for run in runs):
-            values = [run.records.updates[name] for run in runs]
+        if all(name in run.records.state.updates for run in runs):
+            values = [run.records.state.updates[name] for run in runs]
             recorder.buffer(name, update=_worst(values, expected))
             if not _alike(values):
                 differences[name] = None

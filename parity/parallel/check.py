@@ -133,11 +133,11 @@ def _explain(report: Report, reference: Recording, differences: Collection[str],
     }
     if failing:
         runs = [open_recording(folder / RECORDED / f"rank-{rank}").run("float64") for rank in range(ranks)]
-        truth = reference.run("float64").records.parameter_gradients
+        truth = reference.run("float64").records.gradients.parameters
         expected: dict[str, Array] = {}
         given: dict[str, list[Array]] = {}
         for name in failing:
-            own = [run.records.parameter_gradients.get(name) for run in runs]
+            own = [run.records.gradients.parameters.get(name) for run in runs]
             found, true = [one for one in own if one is not None], truth.get(name)
             if true is not None and len(found) == ranks and all(one.shape == true.shape for one in found):
                 expected[name], given[name] = true, [np.asarray(one) for one in found]

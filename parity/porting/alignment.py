@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from ..pairing.cells import Pairing
 from ..pairing.same_inputs import Calls, inputs_to_join
 from ..sides.layouts import Layout, alike, layout_of
-from ..sides.records import INPUT, OUTPUT, Key, Records, Run, Side
+from ..sides.records import INPUT, OUTPUT, Key, Records
+from ..sides.run import FORWARD, ReferenceRun, Run
+from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 
 MAX_ROUNDS = 24
@@ -50,10 +52,8 @@ def align(sides: Sides, pairing: Pairing) -> Alignment:
         reference, side = sides(aligner.pairing, aligner.layouts)
         reference.joined = aligner.joined
         ((_, dtype), *_) = side.capabilities.checks
-        truth = reference.run(Run("float64", grads=False))
-        records = side.run(
-            Run(dtype, grads=False, draws=truth.draws, feed=truth, slots=truth.slots, result=truth.result)
-        )
+        truth = reference.run(Run("float64", FORWARD))
+        records = side.run(Run(dtype, FORWARD, ReferenceRun.of(truth), truth))
         if not aligner.learn(_Observation(truth, records)):
             break
     return Alignment(aligner.pairing, aligner.layouts, aligner.joined)
@@ -161,13 +161,13 @@ class _Observation:
 
     def joined(self) -> Calls:
         """Return the inputs of the module that are one tensor, in calls of Cells that take fewer."""
-        return inputs_to_join(self.truth.slots, self.truth.same, self.records.slots, {})[0]
+        return inputs_to_join(self.truth.slots, self.truth.boundaries.same, self.records.slots, {})[0]
 
     def called_differently(self) -> dict[str, str]:
         """Return Cells called with other tensors, another number of times, or in another order; with the reasons."""
         reasons: dict[str, list[str]] = {}
-        for mismatch in self.records.mismatches:
-            if mismatch.path and mismatch.path not in self.records.raising_cells:
+        for mismatch in self.records.faults.mismatches:
+            if mismatch.path and mismatch.path not in self.records.faults.raising:
                 reasons.setdefault(mismatch.path, []).append(mismatch.reason)
         counts: dict[str, int] = {}
         for call in self.calls:
@@ -218,7 +218,7 @@ class _Observation:
         callees: dict[str, list[str]] = {}
         for path in wrong:
             caller, *others = self.callers(path)
-            if not others and path not in self.records.raising_cells and self.wrong_at(caller):
+            if not others and path not in self.records.faults.raising and self.wrong_at(caller):
                 callees.setdefault(caller, []).append(path)
         return {caller: paths for caller, paths in callees.items() if not any(path in callees for path in paths)}
 
@@ -241,7 +241,7 @@ class _Observation:
     def outputs_are_right(self, path: str) -> bool:
         """Whether a Cell's outputs are right, in any layout."""
         outputs = [key for key in self.truth.values if key.kind == OUTPUT and key.path == path]
-        return path not in self.records.raising_cells and all(map(self._is_right, outputs))
+        return path not in self.records.faults.raising and all(map(self._is_right, outputs))
 
     def _is_right(self, key: Key) -> bool:
         value, other = self.truth.values[key], self.records.values.get(key)

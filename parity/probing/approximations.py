@@ -13,7 +13,7 @@ import numpy as np
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...runtime.ir.program import Program
-from ..sides.records import Side
+from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from .operations import program_of, watch
 

@@ -14,7 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ...runtime.errors import CellbridgeError
 from ..inputs.affordable import LOOPS
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import Arguments, Side
+from ..sides.run import Arguments
+from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from .operations import watch
 from .values import Inputs, in_numpy

@@ -17,7 +17,8 @@ from ...converter.structure.program_names import named_modules
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import is_floating
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import INPUT, OUTPUT, Array, Key, Records, Side
+from ..sides.records import INPUT, OUTPUT, Array, Key, Records
+from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from .probe import Change
 

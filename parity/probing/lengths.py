@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import torch
 
-from ..sides.records import Arguments
+from ..sides.run import Arguments
 from .probe import Probe, with_tensors
 from .values import Inputs
 

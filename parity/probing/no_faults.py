@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ...converter.dtypes import is_real
 from ...runtime.ir.program import Program
 from ..results.comparison import Comparison
-from ..sides.records import Side
+from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from .operations import program_of, watch
 from .probe import Probe, with_tensors

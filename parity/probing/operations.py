@@ -10,7 +10,8 @@ from ...runtime.errors import CellbridgeError
 from ...runtime.ir.program import Program
 from ..comparison.networks import HasProgram
 from ..results.notes import warnings_as_notes
-from ..sides.records import Arguments, Run, Side
+from ..sides.run import OUTPUTS, Arguments, Call, Run
+from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 
 Mode = TypeVar("Mode", bound=TorchDispatchMode)
@@ -19,7 +20,7 @@ Mode = TypeVar("Mode", bound=TorchDispatchMode)
 def watch(side: TorchSide, mode: Mode, arguments: Arguments | None = None) -> Mode:
     """Run a module forward in float64 within a mode, on the given inputs or on `arguments`, and return the mode."""
     with mode:
-        side.run(Run("float64", grads=False, inner=False, arguments=arguments))
+        side.run(Run("float64", OUTPUTS, call=Call(arguments)))
     return mode
 
 

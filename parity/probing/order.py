@@ -23,7 +23,7 @@ from ...runtime.errors import CellbridgeError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value, is_floating
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import Side
+from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from .operations import watch
 

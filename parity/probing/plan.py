@@ -15,7 +15,8 @@ from ..comparison.networks import HasProgram
 from ..results.notes import warnings_as_notes
 from ..sides.cell_side import CellSide
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import Arguments, Run, Side
+from ..sides.run import OUTPUTS, Arguments, Run
+from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from .data_dependent import takes_any_integers
 from .integers import index_probes, integer_probes
@@ -72,14 +73,14 @@ def probes(reference: Side, side: Side) -> Iterator[Probe]:
         mask_probes(inputs),
         number_probes(inputs),
         *of_module,
-        _of_cells(switches) if side.capabilities.cells and side.capabilities.known_cells else (),
+        _of_cells(switches) if side.capabilities.cells == "own" else (),
         index_probes(inputs, vocabularies, special),
         integer_probes(inputs, rounds=RANGE in dict(side.capabilities.checks).values()) if any_integers else (),
         range_end_probes(inputs, any_size=any_size) if in_range else (),
         switch_probes(inputs, switches, positions=clear),
         equal_number_probes(inputs, positions=defined, gradients=defined and both is not None),
         switched_argument_probes(*both) if both is not None else (),
-        cotangent_probes() if side.capabilities.live else (),
+        cotangent_probes() if side.capabilities.calls.live else (),
         not_finite_probes(inputs) if judges_nan else (),
     )
 
@@ -95,9 +96,9 @@ def _inputs_of(reference: Side) -> Inputs | None:
 def _of_module(inputs: Inputs, reference: TorchSide, side: Side) -> list[Iterator[Probe]]:
     """Return the families of other sizes and of several calls."""
     can, families = side.capabilities, list[Iterator[Probe]]()
-    if can.live:
+    if can.calls.live:
         numbers = set().union(*(_numbers(network) for network in (reference, side)))
-        families.append(size_probes(inputs, numbers, after_given=can.second_call))
+        families.append(size_probes(inputs, numbers, after_given=can.calls.keeps_state))
     return [*families, _of_calls(inputs.arguments, reference, side)]
 
 
@@ -115,9 +116,9 @@ def _of_cells(switches: list[float]) -> Iterator[Probe]:
 
 
 def _of_calls(given: Arguments, reference: TorchSide, side: Side) -> Iterator[Probe]:
-    if side.capabilities.live:
+    if side.capabilities.calls.live:
         yield Probe("eval mode" if reference.train else "train mode", other_mode=True)
-    if side.capabilities.second_call:
+    if side.capabilities.calls.keeps_state:
         yield Probe("other calls before", before=(given, with_other_numbers(given)))
 
 
@@ -162,7 +163,7 @@ def _switches(*sides: Side) -> set[float]:
     found: set[float] = set()
     for side in sides:
         if isinstance(side, TorchSide):
-            found |= of_torch(lambda: side.run(Run("float64", grads=False, inner=False)))  # noqa: B023
+            found |= of_torch(lambda: side.run(Run("float64", OUTPUTS)))  # noqa: B023
         elif isinstance(side, HasProgram):
             try:
                 with warnings_as_notes():

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ..sides.records import Arguments
+from ..sides.run import Arguments
 
 Change = Callable[[torch.Tensor], torch.Tensor]
 """Returns other values for a tensor, in the same shape and dtype."""

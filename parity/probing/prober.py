@@ -24,7 +24,9 @@ from ..results.comparison import FAIL, Comparison
 from ..sides.cell_side import CellSide
 from ..sides.imported import is_imported
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Run, Side
+from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records
+from ..sides.run import Call, Run, Wanted
+from ..sides.side import Side
 from ..verdicts.deviations import error, size
 from ..verdicts.judge import MEANING_RELATIVE, Tolerance
 from .approximations import approximation
@@ -255,25 +257,28 @@ class Prober:
         return self._truths[key]
 
     def _run_reference(self, side: Side, probe: Probe, *, grads: bool) -> tuple[Run, Records] | None:
-        run = replace(self.replayed, grads=grads, cotangents=None, choices={})
+        settled = replace(self.replayed.reference, cotangents=None, choices={})
+        run = replace(self.replayed, reference=settled).want(grads=grads)
         if probe.inside is not None:
             feed = with_other_values(self.truth, layers_of(self.reference), probe.inside)
             if feed is None:
                 return None
-            run = replace(run, feed=feed, cotangents=self.replayed.cotangents if grads else None)
+            cotangents = self.replayed.reference.cotangents if grads else None
+            run = replace(run, feed=feed, reference=replace(settled, cotangents=cotangents))
             truth = self.reference.run(run)
             if grads and not _has_finite_gradients(truth):
                 return None
             finite = {key: array for key, array in truth.values.items() if key.path == "" or _share_finite(array) == 1}
             return run, replace(truth, values=finite)
         if probe.needs_live:
-            run = Run("float64", grads=grads)
-        run = replace(run, arguments=probe.arguments, before=probe.before, other_mode=probe.other_mode)
+            run = Run("float64", Wanted(grads))
+        run = replace(run, call=Call(probe.arguments, probe.before, other_mode=probe.other_mode))
         if probe.cotangents is not None:
-            run = replace(run, cotangents=[_changed(g, probe.cotangents) for g in self.truth.cotangents])
+            changed = [_changed(g, probe.cotangents) for g in self.truth.gradients.cotangents]
+            run = replace(run, reference=replace(run.reference, cotangents=changed))
         # without gradients, only the root is judged; but the calls of a port's Cells are counted
         inner = grads or probe.needs_live or bool(self.truth.draws) or isinstance(side, CellSide)
-        truth = self.reference.run(replace(run, inner=inner))
+        truth = self.reference.run(run.want(inner=inner))
         slots = truth.slots if inner else {**self.truth.slots, **truth.slots}
         require_elements(truth)
         outputs = [truth.values[key] for key in truth.root_keys(OUTPUT)]
@@ -283,33 +288,36 @@ class Prober:
             return None
         if grads and not _has_finite_gradients(truth):
             return None
-        cotangents = truth.cotangents if grads else None
-        run = replace(run, slots=slots, result=truth.result, draws=truth.draws, inner=False, cotangents=cotangents)
+        cotangents = truth.gradients.cotangents if grads else None
+        settled = replace(run.reference, slots=slots, result=truth.result, draws=truth.draws, cotangents=cotangents)
+        run = replace(run, reference=settled).want(inner=False)
         return run, replace(truth, values=_at_root(truth))
 
     def _judge_with_choices(self, side: Side, probe: Probe, run: Run, truth: Records) -> CellComparisons:
         """Return the failures of a side; if there are any, those with the choices that the reference makes here."""
         found = self._judge(side, probe, run, truth)
-        if not found or not self.replayed.choices or probe.positions or probe.tied:
+        if not found or not self.replayed.reference.choices or probe.positions or probe.tied:
             return found
-        inner = self.reference.run(replace(run, inner=True))
+        inner = self.reference.run(run.want(inner=True))
         choices = self.choices.of(run, inner)
-        return self._judge(side, probe, replace(run, choices=choices, slots=inner.slots), truth) if choices else found
+        settled = replace(run.reference, choices=choices, slots=inner.slots)
+        return self._judge(side, probe, replace(run, reference=settled), truth) if choices else found
 
     def _judge(self, side: Side, probe: Probe, run: Run, truth: Records) -> CellComparisons:
         """Return the failures of a side: in its Cells, if they can be told, and at the root."""
         if run.feed is not None:
             return self._failures(side, probe, run, truth, ISOLATED)
-        found = self._failures(side, probe, run, truth, FEEDINGS[len(run.before)])
+        found = self._failures(side, probe, run, truth, FEEDINGS[len(run.call.before)])
         if found and probe.resized and probe.before:  # is it the size alone, without the call before?
             alone = replace(probe, before=())
-            on_reference = self._run_reference(side, alone, grads=run.grads)
+            on_reference = self._run_reference(side, alone, grads=run.wanted.grads)
             return (self._judge(side, alone, *on_reference) if on_reference is not None else []) or found
         keeps_layouts = not (probe.resized and isinstance(side, CellSide) and side.layouts)
-        if not found or not side.capabilities.cells or not keeps_layouts:
+        if not found or not side.capabilities.has_cells or not keeps_layouts:
             return found
-        inner = self.reference.run(replace(run, inner=True))
-        isolated = replace(run, inner=True, feed=inner, slots=inner.slots)
+        inner = self.reference.run(run.want(inner=True))
+        settled = replace(run.reference, slots=inner.slots)
+        isolated = replace(run, feed=inner, reference=settled).want(inner=True)
         return self._failures(side, probe, isolated, inner, ISOLATED) + found
 
     def _failures(self, side: Side, probe: Probe, run: Run, truth: Records, feeding: str) -> CellComparisons:
@@ -320,7 +328,7 @@ class Prober:
         noise = Noise(self.reference, truth, noise_run, unmeasured=check == "meaning" or probe.working)
         tolerance = Tolerance(noise_run.dtype, self.options.rtol, self.options.atol)
         values = ValueJudge(truth, noise, tolerance, is_port=can.is_port)
-        comparer = Comparer(side.name, feeding, values, self.owners, run.grads)
+        comparer = Comparer(side.name, feeding, values, self.owners, run.wanted.grads)
         records = side.run(replace(run, dtype=dtype))
         if probe.not_finite:
             _share_not_finite(records, truth)
@@ -335,7 +343,7 @@ class Prober:
                 for path, c in comparer.compare(check, records)
                 if c.status == FAIL
                 and not (probe.ties and not probe.positions and _is_position(c))
-                and not (is_lost_gradient(c) and not can.live)  # a file's nodes are made for outputs
+                and not (is_lost_gradient(c) and not can.calls.live)  # a file's nodes are made for outputs
                 and not (probe.finite and not is_lost_gradient(c))
                 and (tolerance.overridden or is_gross(path, c))
             ]
@@ -365,7 +373,7 @@ class Prober:
             return []
         if may_be_rounding(found) and check == "rounding" and noise.compute_bounds(sorted({path for path, _ in found})):
             found = compare()
-        if found and check == "meaning" and (feeding == ISOLATED or run.before):
+        if found and check == "meaning" and (feeding == ISOLATED or run.call.before):
             self.evidence[side.name] = truth, records, noise
         return found
 
@@ -443,8 +451,8 @@ def _other_draws_or_statistics(truth: Records, records: Records) -> str:
     if records.draws.keys() != truth.draws.keys():
         drawing = {draw.path for draw in truth.draws}, {draw.path for draw in records.draws}
         return f"random numbers are drawn {_where_alone(*drawing)}"
-    if records.updates.keys() != truth.updates.keys():
-        return f"statistics are updated {_where_alone(set(truth.updates), set(records.updates))}"
+    if records.state.updates.keys() != truth.state.updates.keys():
+        return f"statistics are updated {_where_alone(set(truth.state.updates), set(records.state.updates))}"
     return ""
 
 
@@ -460,7 +468,7 @@ def _where_alone(of_reference: set[str], of_candidate: set[str]) -> str:
 
 def _has_finite_gradients(truth: Records) -> bool:
     gradients = [array for key, array in truth.values.items() if key.kind in GRADIENTS]
-    gradients += [gradient for gradient in truth.parameter_gradients.values() if gradient is not None]
+    gradients += [gradient for gradient in truth.gradients.parameters.values() if gradient is not None]
     return all(_share_finite(gradient) == 1 for gradient in gradients if gradient.size)
 
 

@@ -11,7 +11,9 @@ import torch
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import is_floating
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import OUTPUT, Run, Side
+from ..sides.records import OUTPUT
+from ..sides.run import OUTPUTS, Call, Run
+from ..sides.side import Side
 from ..sides.torch_modes import OperatorNames
 from ..sides.torch_side import TorchSide
 from ..verdicts.deviations import error, size
@@ -65,10 +67,10 @@ def _sums_squares(side: Side) -> bool:
 
 def is_proportional(side: Side, inputs: Inputs) -> bool:
     """Whether twice the numbers give twice the outputs in float64."""
-    run = Run("float64", grads=False, inner=False)
+    run = Run("float64", OUTPUTS)
     try:
         once = side.run(run)
-        twice = side.run(replace(run, arguments=inputs.changed(inputs.numbers, lambda x: x * 2)))
+        twice = side.run(replace(run, call=Call(inputs.changed(inputs.numbers, lambda x: x * 2))))
     except CellbridgeError:
         return False
     outputs = [key for key in once.root_keys(OUTPUT) if is_floating(once.values[key].dtype)]

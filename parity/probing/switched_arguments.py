@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..sides.records import Arguments
+from ..sides.run import Arguments
 from ..sides.torch_side import TorchSide
 from .probe import Probe
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ...converter.dtypes import is_real
-from ..sides.records import Arguments
+from ..sides.run import Arguments
 from .probe import Change, Probe, with_tensors
 
 Tensor = torch.Tensor

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import Side
+from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from .operations import watch
 

@@ -30,7 +30,9 @@ from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
 from ..results.conditions import Conditions
 from ..results.modes import mode_notes
-from ..sides.records import OUTPUT, OUTPUT_GRADIENT, Array, Key, ParameterInfo, Records, Run, Side
+from ..sides.records import OUTPUT, OUTPUT_GRADIENT, Array, Key, Records
+from ..sides.run import FORWARD, ReferenceRun, Run, Wanted
+from ..sides.side import ParameterInfo, Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import NoProgress, Progress
 from ..verdicts.judge import Tolerance
@@ -117,10 +119,14 @@ class _Comparison:
     ) -> None:
         self.reference, self.options, self.progress = reference, options, progress
         progress.stage("reference", 2)
-        first = reference.run(Run("float64", grads=False))
+        first = reference.run(Run("float64", FORWARD))
         require_elements(first)
         require_finite(first, "float64")
-        tensors = {name: info.data for name, info in reference.parameters().items()} | first.buffers | first.updates
+        tensors = (
+            {name: info.data for name, info in reference.parameters().items()}
+            | first.state.buffers
+            | first.state.updates
+        )
         aliases = other_names(reference.module)
 
         def side(first: Records) -> RecordedSide:
@@ -131,9 +137,9 @@ class _Comparison:
         self.side = side(first)
         (_, dtype), *_ = self.side.capabilities.checks
         recorded = self.side.recorded(dtype).records
-        reference.joined, _ = inputs_to_join(first.slots, first.same, recorded.slots, {})
+        reference.joined, _ = inputs_to_join(first.slots, first.boundaries.same, recorded.slots, {})
         if reference.joined:
-            first = reference.run(Run("float64", grads=False))
+            first = reference.run(Run("float64", FORWARD))
             self.side = side(first)
         reference.ties = self.side.sharing.ties
         self.run = self._run_of(first)
@@ -155,7 +161,7 @@ class _Comparison:
             gradient = records.values.get(Key("", 0, OUTPUT_GRADIENT, slot))
             cotangents.append(None if gradient is None else gradient.astype(np.float64))
         grads = self._wants_gradients and any(cotangent is not None for cotangent in cotangents)
-        return Run("float64", grads, cotangents if grads else None, first.draws, slots=first.slots, result=first.result)
+        return Run("float64", Wanted(grads), ReferenceRun.of(first, cotangents if grads else None))
 
     @property
     def _wants_gradients(self) -> bool:
@@ -178,7 +184,7 @@ class _Comparison:
             records, remark = with_whole_gradients(records, self.truth)
             self.notes.append(remark)
             records = comparable_part(records, self.truth, self.reference.parameters())
-            missing = missing_gradients(self.truth, records) if self.run.grads else set()
+            missing = missing_gradients(self.truth, records) if self.run.wanted.grads else set()
             zeros = {key: np.zeros(self.truth.values[key].shape) for key in missing}
             run = replace(self.run, feed=replace(records, values=records.values | zeros))
             fed: Records = self.reference.run(run)
@@ -191,7 +197,7 @@ class _Comparison:
             self.progress.advance()
             if failing is None and any(c.status == FAIL for _, c in isolated):
                 failing = check, dtype, fed, records, noise
-            root = replace(self.run, dtype=self.working, inner=False)
+            root = replace(self.run, dtype=self.working).want(inner=False)
             end_to_end = Noise(self.reference, self.truth, root)
             found += self._compare(check, END_TO_END, self.truth, end_to_end, records, recorded)[0]
             self.progress.advance()
@@ -236,7 +242,9 @@ class _Comparison:
         """
         run = RecordedRun(records, summaries=recorded.summaries)
         # a recording has the whole gradient of a parameter that several Cells share
-        (truth_run, run), summarized = use_samples(RecordedRun(replace(truth, shares={})), None, run)
+        (truth_run, run), summarized = use_samples(
+            RecordedRun(replace(truth, gradients=replace(truth.gradients, shares={}))), None, run
+        )
         self.notes.append(in_words(summarized))
         records, _ = with_whole_gradients(run.records, truth)
         records = comparable_part(records, truth, self.reference.parameters())
@@ -245,7 +253,7 @@ class _Comparison:
         tolerance = Tolerance(self.working, self.options.rtol, self.options.atol)
         owners_there = recorded_owners(self.owners, truth)
         values = SummaryJudge(truth, noise, tolerance, summarized=summarized)
-        comparer = Comparer(self.side.name, feeding, values, owners_there, self.run.grads)
+        comparer = Comparer(self.side.name, feeding, values, owners_there, self.run.wanted.grads)
 
         def compare() -> list[tuple[str, Comparison]]:
             return comparer.compare(check, records)
@@ -267,7 +275,7 @@ class _Comparison:
             notes.append("the first training step alone was compared: parity judge compares all of two recordings")
         if self.options.grads and not self.side.capabilities.gradients:
             notes.append(f"{self.side.name} has no gradients, so none were compared")
-        if self._wants_gradients and not self.run.grads:
+        if self._wants_gradients and not self.run.wanted.grads:
             notes.append(
                 f"gradients weren't compared: {self.side.name} doesn't have those of the outputs, from which the "
                 "backward pass starts"
@@ -278,7 +286,7 @@ class _Comparison:
             sides=[self.side.name],
             dtype=self.working,
             train=bool(self.options.train),
-            grads=self.run.grads,
+            grads=self.run.wanted.grads,
             seed=self.options.seed,
             cells=self.cells,
             strict=self.options.strict,

@@ -65,13 +65,13 @@ def common_part(truth: Records, records: Records, parameters: Collection[str]) -
             f"the recordings have no Cell in common: one has {theirs}, ..., the other {own}, ...\n"
             "  what to do: --map names.toml says which is which, and --propose-map names.toml makes a proposal"
         )
-    known = records.parameter_gradients
+    known = records.gradients.parameters
     gradients = {
         name: gradient
-        for name, gradient in truth.parameter_gradients.items()
+        for name, gradient in truth.gradients.parameters.items()
         if name in known or (known and name in parameters)
     }
-    updates = {name: array for name, array in truth.updates.items() if name in records.updates}
+    updates = {name: array for name, array in truth.state.updates.items() if name in records.state.updates}
     whole = {key.path for key in truth.values} - {key.path for key in values}
     words = []
     if whole:
@@ -79,13 +79,13 @@ def common_part(truth: Records, records: Records, parameters: Collection[str]) -
         words.append(f"{len(whole)} of the Cells ({some}{', ...' if len(whole) > 4 else ''})")
     if part := sum(key.path not in whole for key in truth.values) - len(values):
         words.append(f"{part} tensor{'' if part == 1 else 's'} of others")
-    if lost := sum(gradient is not None for gradient in truth.parameter_gradients.values()) - len(gradients):
+    if lost := sum(gradient is not None for gradient in truth.gradients.parameters.values()) - len(gradients):
         words.append(f"the gradients of {lost} parameter{'' if lost == 1 else 's'}")
     kept = replace(
         truth,
         values=part_of(truth.values, values),
-        parameter_gradients=part_of(truth.parameter_gradients, gradients),
-        updates=updates,
+        gradients=replace(truth.gradients, parameters=part_of(truth.gradients.parameters, gradients)),
+        state=replace(truth.state, updates=updates),
     )
     return kept, join_names(words)
 
@@ -101,14 +101,16 @@ def comparable_part(records: Records, truth: Records, parameters: Collection[str
     values = {key: array for key, array in records.values.items() if value_key(key) in truth.values}
     gradients = {
         name: gradient
-        for name, gradient in records.parameter_gradients.items()
-        if name in truth.parameter_gradients or name in parameters
+        for name, gradient in records.gradients.parameters.items()
+        if name in truth.gradients.parameters or name in parameters
     }
+    known = truth.state.updates | truth.state.buffers
+    updates = {name: array for name, array in records.state.updates.items() if name in known}
     return replace(
         records,
         values=part_of(records.values, values),
-        parameter_gradients=part_of(records.parameter_gradients, gradients),
-        updates={name: array for name, array in records.updates.items() if name in truth.updates | truth.buffers},
+        gradients=replace(records.gradients, parameters=part_of(records.gradients.parameters, gradients)),
+        state=replace(records.state, updates=updates),
     )
 
 

@@ -13,7 +13,8 @@ from ..comparison.noise import Noise
 from ..diagnosis.budget import Budget
 from ..options import Options
 from ..report.report import Report
-from ..sides.records import OUTPUT, Array, Records, Side, gradient_key
+from ..sides.records import OUTPUT, Array, Records, gradient_key
+from ..sides.side import Side
 from ..support.progress import Progress
 from .attribution import EQUAL_INPUTS
 from .recorded_network import RecordedNetwork
@@ -63,7 +64,7 @@ class DifferingRun:
             return
         budget = Budget.of(options.diagnose_seconds, self.truth)
         progress.stage("causes", None)
-        truth = replace(self.truth, cotangents=_cotangents(self.truth))
+        truth = replace(self.truth, gradients=replace(self.truth.gradients, cotangents=_cotangents(self.truth)))
         fed = copy(self.noise)
         fed.run = replace(self.noise.run, feed=truth)
         side: Side = candidate if candidate.has_program else sides[1]

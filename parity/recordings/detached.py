@@ -13,7 +13,7 @@ DETACHED = "it is detached in the candidate: no gradient passes through it, and 
 
 def missing_gradients(truth: Records, records: Records) -> set[Key]:
     """Return the boundaries of the reference's gradients that the candidate doesn't compute, by its own account."""
-    values = (key for key in records.untracked if key in truth.values)
+    values = (key for key in records.boundaries.untracked if key in truth.values)
     return {gradient_key(key) for key in values if gradient_key(key) in truth.values} - records.values.keys()
 
 

@@ -23,7 +23,9 @@ from ..report.report import Report
 from ..results.cell_report import CellReport
 from ..results.comparison import FAIL, NOT_COMPARED, PASS, Comparison
 from ..results.conditions import Conditions
-from ..sides.records import OUTPUT, Array, Capabilities, Key, ParameterInfo, Records, Run
+from ..sides.records import OUTPUT, Array, Key, Records, State
+from ..sides.run import ReferenceRun, Run, Wanted
+from ..sides.side import Capabilities, ParameterInfo
 from ..support.progress import NoProgress, Progress
 from ..verdicts.deviations import size
 from ..verdicts.judge import ROUNDING_FACTOR, Tolerance, epsilon
@@ -84,7 +86,7 @@ class AssumedNoise(Noise):
         return UNKNOWN * epsilon(self.run.dtype) * math.sqrt(max(1, len(self.truth.calls)))
 
     def _named(self, what: str, name: str) -> Array | None:
-        return self.truth.parameter_gradients.get(name) if what == "parameter" else self.truth.updates.get(name)
+        return self.truth.gradients.parameters.get(name) if what == "parameter" else self.truth.state.updates.get(name)
 
 
 def judge(
@@ -133,7 +135,7 @@ class _Judgement:
         self.true_dtype = "float64" if self.has_truth else self.working
         first = ours.recorded(self.true_dtype)
         whole = first.records
-        tensors = first.parameters | whole.buffers | whole.updates
+        tensors = first.parameters | whole.state.buffers | whole.state.updates
         self.theirs = RecordedSide(
             candidate.name, candidate, whole, names, parameters=tensors, aliases=reference.aliases
         )
@@ -257,7 +259,9 @@ class _Judgement:
         """Return what compares a run of the candidate with the truth, by the error of the reference's working run."""
         kind = Noise if self.has_truth else AssumedNoise
         one_run = _OneRun(self.ours.name, working, self.ours.capabilities)
-        noise = kind(one_run, truth, Run(self.working, grads, slots=truth.slots), unmeasured=not self.has_truth)
+        noise = kind(
+            one_run, truth, Run(self.working, Wanted(grads), ReferenceRun(truth.slots)), unmeasured=not self.has_truth
+        )
         tolerance = Tolerance(self.working, self.options.rtol, self.options.atol)
         assumed = noise.unit if isinstance(noise, AssumedNoise) else 0.0
         values = SummaryJudge(truth, noise, tolerance, summarized=summarized, assumed=assumed)
@@ -269,7 +273,7 @@ class _Judgement:
         """Compare the parameters that the steps before have made."""
         common = [name for name in true_run.parameters if name in run.parameters]
         truth, working, records = (
-            Records(updates={name: one.parameters[name] for name in common if name in one.parameters})
+            Records(state=State({name: one.parameters[name] for name in common if name in one.parameters}))
             for one in (true_run, working_run, run)
         )
         # they are compared as what the steps before have written

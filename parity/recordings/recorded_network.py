@@ -17,7 +17,10 @@ from ...runtime.ir.types import Buffer
 from ...runtime.storage.programs import load, unknown
 from ...runtime.visible import visible_name
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import INPUT, Array, Key, ParameterInfo, Records, Run, reference_slot
+from ..sides.records import INPUT, Array, Key, Records
+from ..sides.run import Run
+from ..sides.side import ParameterInfo
+from ..sides.slots import reference_slot
 from .names import NameMap
 from .recorded_side import RecordedSide
 
@@ -99,7 +102,7 @@ class RecordedNetwork:
         """Return the buffers that the steps before have changed."""
         if not self.step:
             return {}
-        before = self.side.recorded(self.dtype, self.step - 1).records.updates
+        before = self.side.recorded(self.dtype, self.step - 1).records.state.updates
         return {
             name: replace(b, data=_of_shape(name, before[name], b.data).astype(b.data.dtype))
             for name, b in buffers.items()

@@ -9,7 +9,9 @@ from types import MappingProxyType
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
 from ..report.globs import list_names
-from ..sides.records import INPUT_GRADIENT, Array, Capabilities, ParameterInfo, Records, Run
+from ..sides.records import INPUT_GRADIENT, Array, Records
+from ..sides.run import Run
+from ..sides.side import Capabilities, OwnCalls, OwnNumbers, ParameterInfo
 from .habits import changed_forms, names_by_habit
 from .names import NameMap
 from .recording import RecordedRun, Recording
@@ -61,14 +63,16 @@ class RecordedSide:
         checks = [("meaning", "float64")] if "float64" in recording.runs else []
         checks += [("rounding", working)] if working != "float64" else []
         gradients = any(one.role in ("parameter_gradient", INPUT_GRADIENT) for one in recording.index.tensors)
-        self.capabilities = Capabilities(tuple(checks), gradients, own_precision=False, recorded=True)
+        self.capabilities = Capabilities(
+            tuple(checks), gradients, numbers=OwnNumbers(own_precision=False), calls=OwnCalls(recorded=True)
+        )
         self.recorded = cache(self._recorded)
         self.has_perturbed_run = perturbed is not None
         self._perturbed = cache(perturbed) if perturbed is not None else None
 
     def run(self, run: Run) -> Records:
         """Return what was recorded in the dtype of a run."""
-        if run.perturbed and self._perturbed is not None:
+        if run.numbers.perturbed and self._perturbed is not None:
             return self._read(self._perturbed(), run.dtype).records
         return self.recorded(run.dtype).records
 

@@ -17,7 +17,8 @@ from ...recorder import INDEX
 from ...runtime.errors import UsageError
 from ...runtime.ir.types import CellCall, as_dtype
 from ...runtime.visible import visible_name
-from ..sides.records import INPUT, Array, Key, Records, output_slots, reference_slot
+from ..sides.records import INPUT, Array, Gradients, Key, Records
+from ..sides.slots import output_slots, reference_slot
 from .index import CELL_ROLES, CallEntry, Index, Summary, TensorEntry, read_index
 from .names import NameMap
 from .npy_folder import has_arrays, read_folder
@@ -51,9 +52,9 @@ class RecordedRun:
         """What has a name of its own, by role."""
         return {
             "parameter": self.parameters,
-            "parameter_gradient": self.records.parameter_gradients,
-            "buffer": self.records.buffers,
-            "buffer_update": self.records.updates,
+            "parameter_gradient": self.records.gradients.parameters,
+            "buffer": self.records.state.buffers,
+            "buffer_update": self.records.state.updates,
         }
 
 
@@ -140,7 +141,8 @@ class Recording:
             entries, calls = renamed(entries, like, names, parameters, self.aliases), []
         else:
             entries = [one for one in entries if one.role != "parameter" or one.slot not in self.aliases]
-        records = Records(MappedArrays([self.shards]), MappedArrays([self.shards]), calls=_calls(calls, entries))
+        gradients = Gradients(MappedArrays([self.shards]))
+        records = Records(MappedArrays([self.shards]), calls=_calls(calls, entries), gradients=gradients)
         result = RecordedRun(records, MappedArrays([self.shards]))
         slots = _Slots(entries, like)
         packing = None
@@ -163,7 +165,7 @@ class Recording:
                     continue
                 value = whole
             if not entry.tracked:
-                result.records.untracked.add(key)
+                result.records.boundaries.untracked.add(key)
             if isinstance(value, Summary):
                 result.summaries[key] = value
                 result.records.add_slot(key)

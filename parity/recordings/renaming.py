@@ -27,7 +27,7 @@ def renamed(
     Raises:
         UsageError: a line of the names matches nothing.
     """
-    parameters = list(dict.fromkeys([*own, *like.parameter_gradients, *like.buffers, *like.updates]))
+    parameters = list(dict.fromkeys([*own, *like.gradients.parameters, *like.state.buffers, *like.state.updates]))
     names.require_used([call.path for call in like.calls], parameters)
     of_cells: dict[str, list[TensorEntry]] = {}
     named: dict[tuple[str, str], TensorEntry] = {}

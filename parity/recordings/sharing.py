@@ -95,7 +95,7 @@ class Sharing:
         Raises:
             UsageError: of a copy, or of its gradient, only a summary was recorded.
         """
-        gradients = run.records.parameter_gradients
+        gradients = run.records.gradients.parameters
         for source, names in self.copies.items():
             if len(names) > 1:
                 _require_whole(run, names)
@@ -119,7 +119,7 @@ class Sharing:
             UsageError: of one of these gradients, only a summary was recorded.
         """
         _require_whole(run, self.ties.names)
-        self.ties.merge(run.records.parameter_gradients, run.records.shares)
+        self.ties.merge(run.records.gradients.parameters, run.records.gradients.shares)
 
     def _value(self, source: str, copies: Sequence[Array]) -> Array:
         """Return that of several copies which differs from the reference's value."""

@@ -201,12 +201,12 @@ def in_words(summarized: Mapping[Boundary, Summarized]) -> str:
 
 
 def _copy(run: RecordedRun) -> RecordedRun:
+    gradients, state = run.records.gradients, run.records.state
     records = replace(
         run.records,
         values=part_of(run.records.values, run.records.values),
-        parameter_gradients=part_of(run.records.parameter_gradients, run.records.parameter_gradients),
-        updates=dict(run.records.updates),
-        buffers=dict(run.records.buffers),
+        gradients=replace(gradients, parameters=part_of(gradients.parameters, gradients.parameters)),
+        state=replace(state, updates=dict(state.updates), buffers=dict(state.buffers)),
     )
     return RecordedRun(records, part_of(run.parameters, run.parameters))
 

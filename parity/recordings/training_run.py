@@ -15,7 +15,8 @@ from ...runtime.ir.types import as_dtype
 from ...runtime.programs.call import as_array
 from ..options import Options
 from ..sides.precision import WorkingDtypeCaster
-from ..sides.records import ParameterInfo, Records
+from ..sides.records import Records
+from ..sides.side import ParameterInfo
 from ..sides.torch_side import TorchSide
 from ..training.loss_network import mean_square
 from ..training.torch_steps import Batch
@@ -75,7 +76,7 @@ class TrainingRun:
     def update(self, records: Records) -> None:
         """Make the update of a step from the gradients and buffers that were recorded in it."""
         for name, parameter in self.named.items():
-            gradient = records.parameter_gradients.get(name)
+            gradient = records.gradients.parameters.get(name)
             if parameter.requires_grad and gradient is not None:
                 parameter.grad = as_tensor(gradient).to(parameter.dtype)
             else:
@@ -85,8 +86,8 @@ class TrainingRun:
         self.optimizer.step()
         with torch.no_grad():
             for name, buffer in named_buffers(self.module):
-                if name in records.updates:
-                    buffer.copy_(as_tensor(records.updates[name]))
+                if name in records.state.updates:
+                    buffer.copy_(as_tensor(records.state.updates[name]))
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Return the parameters as they are now, in the dtype that is computed in."""

@@ -23,7 +23,9 @@ from ..comparison.cells import require_finite
 from ..inputs.arguments import as_arguments
 from ..options import OptionKeywords, Options, from_keywords
 from ..results.notes import warnings_as_notes
-from ..sides.records import INPUT, INPUT_GRADIENT, Array, Key, ParameterInfo, Records, Run, value_key
+from ..sides.records import INPUT, INPUT_GRADIENT, Array, Key, Records, value_key
+from ..sides.run import ReferenceRun, Run, Wanted
+from ..sides.side import ParameterInfo
 from ..sides.torch_program import capture_program
 from ..sides.torch_side import TorchSide
 from ..support.files import require_new_folder
@@ -103,7 +105,7 @@ def record(
                     record_parameters(recorder, (trained or side).parameters(), chosen, aliases)
                     records = record_run(recorder, side, dtype, chosen, first[step] if dtype != dtypes[0] else None)
                     require_finite(records, dtype)
-                    first.append(replace(records, parameter_gradients={}))
+                    first.append(replace(records, gradients=replace(records.gradients, parameters={})))
                     if trained is not None:
                         trained.update(records)
                         recorder.step()
@@ -186,24 +188,25 @@ def record_run(recorder: Writer, side: TorchSide, dtype: str, options: Options, 
             recorder.add_tensor(key.path, key.call, key.kind, key.slot, array)
         return bool(key.path)  # the outputs of the network itself are needed again
 
-    cotangents = None if first is None else first.cotangents
-    draws = {} if first is None else first.draws
-    slots = {} if first is None else first.slots
-    run = Run(dtype, options.grads, cotangents, draws, slots=slots, passes=write)
+    cotangents = None if first is None else first.gradients.cotangents
+    settled = ReferenceRun(cotangents=cotangents)
+    if first is not None:
+        settled = replace(settled, slots=first.slots, draws=first.draws)
+    run = Run(dtype, Wanted(options.grads, passes=write), settled)
     records = side.run(run)
     record_calls(recorder, records.calls)
     for key, shape in waiting.items() if options.grads else ():
-        if options.selects(key.path) and key not in records.untracked:
+        if options.selects(key.path) and key not in records.boundaries.untracked:
             recorder.add_absent(key.path, key.call, key.slot, shape)
-    for key in sorted(records.untracked) if options.grads else ():
+    for key in sorted(records.boundaries.untracked) if options.grads else ():
         recorder.mark_untracked(key.path, key.call, key.kind, key.slot)
-    for name, gradient in records.parameter_gradients.items():
+    for name, gradient in records.gradients.parameters.items():
         if gradient is not None and _selects(options, name):
             recorder.parameter(name, gradient=gradient)
-    for name, array in records.buffers.items():
+    for name, array in records.state.buffers.items():
         if _selects(options, name):
             recorder.buffer(name, array)
-    for name, array in records.updates.items():
+    for name, array in records.state.updates.items():
         if _selects(options, name):
             recorder.buffer(name, update=array)
     return records

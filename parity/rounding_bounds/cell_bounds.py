@@ -83,7 +83,7 @@ class CellBounds:
         if isinstance(key, Key):
             return truth.values.get(key)
         kind, name = key
-        return truth.parameter_gradients.get(name) if kind == "parameter" else truth.updates.get(name)
+        return truth.gradients.parameters.get(name) if kind == "parameter" else truth.state.updates.get(name)
 
     def _estimates(self, cell: CellProgram) -> Iterator[tuple[TensorKey, Estimate, float]]:
         """Yield the estimates of outputs, passed values and buffer updates, then those of gradients.
@@ -96,7 +96,7 @@ class CellBounds:
         largest = max((size(x) for x in cell.arrays if is_floating(x.dtype)), default=0.0)
         for key, estimate in zip(keys, analyse(cell.program, cell.arrays, wanted, self.units), strict=True):
             yield key, estimate, largest
-        if self.network.run.grads:
+        if self.network.run.wanted.grads:
             yield from self._gradient_estimates(cell)
 
     def _gradient_estimates(self, cell: CellProgram) -> Iterator[tuple[TensorKey, Estimate, float]]:

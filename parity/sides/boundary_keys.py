@@ -10,7 +10,9 @@ from ...runtime.ir.types import Node, Value
 from ...runtime.programs.call import result_structure
 from ...runtime.tree import Structure
 from ..pairing.structures import ResultMatch
-from .records import OUTPUT, Array, Key, Run, output_slots, reference_slot
+from .records import OUTPUT, Array, Key
+from .run import Run
+from .slots import output_slots, reference_slot
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class BoundaryKeys:
         own, slot = self.slots.get((node.attributes["call"], kind), []), str(node.attributes["slot"])
         if kind == OUTPUT and node.attributes["call"] == 0:
             return (self.root_names.get(slot) or [slot])[0]
-        reference = self.run.slots.get((call.path, call.index, kind), own)
+        reference = self.run.reference.slots.get((call.path, call.index, kind), own)
         if kind == OUTPUT:
             return output_slots(own, reference)[own.index(slot)]
         return reference_slot(slot, own, reference)
@@ -69,8 +71,8 @@ def own_key(program: Program, node: Node) -> Key:
 def match_root(program: Program, inputs: Sequence[Array], run: Run) -> tuple[Structure, ResultMatch, list[str]]:
     """Return the structure of the result, how it matches the reference's, and the names of outputs in flat order."""
     result = result_structure(program, inputs)
-    match = run.match_result(result)
-    return result, match, run.root_slots([path or "result" for path in result.paths()], match.partners)
+    match = run.reference.match_result(result)
+    return result, match, run.reference.root_slots([path or "result" for path in result.paths()], match.partners)
 
 
 def _root_outputs(program: Program, names: Sequence[str]) -> dict[str, list[str]]:

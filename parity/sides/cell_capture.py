@@ -17,7 +17,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import CellCall, Node
 from .interpreter_side import InterpreterSide
 from .precision import in_dtype
-from .records import Arguments, Run
+from .run import Arguments, Run
 from .torch_program import capture_program
 from .torch_side import TorchSide
 
@@ -36,7 +36,7 @@ def cell_in_interpreter(side: TorchSide, path: str, index: int, calls: Sequence[
         ConversionError: the Cell can't be captured, isn't called, or runs in no mode of its own.
     """
     modules = {name: module for name, _, module in named_modules(side.module)}
-    if path not in modules or not path or run.before or run.other_mode or run.second is not None:
+    if path not in modules or not path or run.call.before or run.call.other_mode or run.call.second is not None:
         raise ConversionError(f"{path or 'the root'} can't be captured alone")
     module = modules[path]
     args, kwargs = _arguments_of_call(side, module, index, run)
@@ -54,7 +54,7 @@ def _arguments_of_call(side: TorchSide, module: torch.nn.Module, index: int, run
     def remember(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         seen.append(pytree.tree_map_only(torch.Tensor, lambda x: x.detach().clone(), (args, kwargs)))
 
-    args, kwargs = run.arguments or (side.args, side.kwargs)
+    args, kwargs = run.call.arguments or (side.args, side.kwargs)
     manual_seed(side.seed)
     copies: Any = pytree.tree_map_only(torch.Tensor, lambda x: x.detach().clone(), (args, dict(kwargs)))
     handle = module.register_forward_pre_hook(remember, with_kwargs=True)

@@ -30,7 +30,9 @@ from .interpreter_side import InterpreterSide
 from .kept_state import KeptState
 from .layouts import Layout
 from .port_program import in_names_of_module, trace_port
-from .records import Arguments, Array, Capabilities, Key, ParameterInfo, Records, Run
+from .records import Array, Key, Records
+from .run import Arguments, Run
+from .side import Capabilities, OwnCalls, ParameterInfo
 
 
 class CellSide:
@@ -61,7 +63,9 @@ class CellSide:
         dtypes = {"meaning": "float64", "rounding": working_dtype}
         checks = [check for check in framework.checks if check == "meaning" or working_dtype != "float64"]
         self.capabilities = Capabilities(
-            tuple((check, dtypes[check]) for check in checks), is_port=True, second_call=framework.replays, live=True
+            tuple((check, dtypes[check]) for check in checks),
+            is_port=True,
+            calls=OwnCalls(live=True, keeps_state=framework.replays),
         )
         self.module = module
         self.args, self.kwargs = arguments_for(cell, module, args, kwargs)
@@ -87,9 +91,9 @@ class CellSide:
         if not isinstance(self.framework, Eager):
             raise ConversionError(f"Cells of {self.framework.name} can't be traced")
         args, kwargs = self.args, self.kwargs
-        if run is not None and run.arguments is not None:
-            args, kwargs = self._own_arguments(run.arguments)
-        train = not self.train if run is not None and run.other_mode else self.train
+        if run is not None and run.call.arguments is not None:
+            args, kwargs = self._own_arguments(run.call.arguments)
+        train = not self.train if run is not None and run.call.other_mode else self.train
         # by default in float64, in which numbers such as 1 / sqrt(3) keep their digits
         dtype = "float64" if run is None else run.dtype
         with self.framework.prepare(self.cell, self._values(), dtype, train), warnings_as_notes():
@@ -123,33 +127,38 @@ class CellSide:
         entries = self.weights.unique()
         parameters = [entry.parameter for entry in entries]
         values = self._values()
-        if run.parameter_steps:
-            values = self._with_steps(values, run.parameter_steps)
+        if run.numbers.parameter_steps:
+            values = self._with_steps(values, run.numbers.parameter_steps)
         unfed = replace(run, feed=None)
         watcher = Watcher(self.framework, self.cell, self.pairing, self.weights, self.layouts, unfed)
-        train = not self.train if run.other_mode else self.train
-        with self.framework.prepare(self.cell, values, run.dtype, train, bool(run.perturbed)), watcher.watching():
+        train = not self.train if run.call.other_mode else self.train
+        with (
+            self.framework.prepare(self.cell, values, run.dtype, train, bool(run.numbers.perturbed)),
+            watcher.watching(),
+        ):
             own = (self.args, self.kwargs)
-            state = KeptState([] if run.forget is None else self._cells_by_module())
-            for arguments in [own] if run.second is not None else map(self._own_arguments, run.before):
+            state = KeptState([] if run.call.forget is None else self._cells_by_module())
+            for arguments in [own] if run.call.second is not None else map(self._own_arguments, run.call.before):
                 before, arrays = self._caller(watcher, arguments)
                 self.framework.run(before, self._inputs(arrays, run.dtype), parameters, None)
                 watcher.restart(unfed)
             watcher.restart(run)
-            watcher.records.kept = state.changed()
-            state.restore(run.forget or ())
-            call, arrays = self._caller(watcher, own if run.arguments is None else self._own_arguments(run.arguments))
-            if run.second == "varied":
+            watcher.records.state.kept = state.changed()
+            state.restore(run.call.forget or ())
+            call, arrays = self._caller(
+                watcher, own if run.call.arguments is None else self._own_arguments(run.call.arguments)
+            )
+            if run.call.second == "varied":
                 arrays = [other_numbers(in_single(array, self.working_dtype)) for array in arrays]
             inputs = self._inputs(arrays, run.dtype)
-            seeds = watcher.seeds if run.grads else None
+            seeds = watcher.seeds if run.wanted.grads else None
             records = watcher.records
             try:
                 _, _, gradients = self.framework.run(call, inputs, parameters, seeds)
             except Exception as error:
                 if not watcher.note_backward_exception(error):
                     raise
-            if run.grads and not records.broken:
+            if run.wanted.grads and not records.faults.broken:
                 self._record_gradients(records, dict(zip(map(id, parameters), gradients, strict=True)))
             self._record_updates(records, {id(p): self.framework.array(p) for p in parameters}, as_dtype(run.dtype))
         return records
@@ -185,14 +194,14 @@ class CellSide:
 
     def _record_gradients(self, records: Records, gradients: dict[int, Array | None]) -> None:
         ours = self.weights.to_module(gradients)
-        records.parameter_gradients = {
+        records.gradients.parameters = {
             name: ours.get(name)
             for name, trainable in self.weights.trainable.items()
             if trainable and name not in self.weights.unseen
         }
         for name, gradient in ours.items():  # trained in the port, a buffer or frozen in the module
             if name not in self.weights.unseen:
-                records.parameter_gradients.setdefault(name, gradient)
+                records.gradients.parameters.setdefault(name, gradient)
 
     def _record_updates(self, records: Records, after: dict[int, Array], dtype: np.dtype[Any]) -> None:
         entries = self.weights.unique()
@@ -204,4 +213,4 @@ class CellSide:
         for name, array in self.weights.values_in_module(after).items():
             if name not in self.weights.trainable and name not in self.weights.ignored:
                 updated = any(id(entry.parameter) in changed for entry in self.weights.of(name))
-                (records.updates if updated else records.buffers)[name] = array
+                (records.state.updates if updated else records.state.buffers)[name] = array

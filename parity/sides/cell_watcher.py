@@ -17,23 +17,13 @@ from ..pairing.cells import Pairing
 from ..support.user_code import user_line
 from ..weights.mapping import Weights
 from .cell_arguments import input_tensors, nest_outputs, output_tensors, reference_slots, result_structure
+from .feeding import feed_value
 from .frameworks import Framework, Pull, hook_cell
 from .layouts import Layout
-from .records import (
-    INPUT,
-    INPUT_GRADIENT,
-    OUTPUT,
-    OUTPUT_GRADIENT,
-    Array,
-    Draw,
-    Key,
-    Mismatch,
-    Records,
-    Run,
-    feed_value,
-    output_slots,
-)
+from .records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Draw, Key, Mismatch, Records
 from .replay import Replay
+from .run import Run
+from .slots import output_slots
 
 
 @dataclass
@@ -108,28 +98,28 @@ class Watcher:
     def seeds(self, outputs: Sequence[Any]) -> list[Array | None]:
         """Return the gradients of `run_cell`'s tensors: cotangents by the reference's slots, zeros for fed tensors."""
         own = len(outputs) - len(self.fed_tensors)
-        slots = self.run.slots.get(("", 0, OUTPUT), [])
-        cotangents = dict(zip(slots, self.run.cotangents or [], strict=False))
+        slots = self.run.reference.slots.get(("", 0, OUTPUT), [])
+        cotangents = dict(zip(slots, self.run.reference.cotangents or [], strict=False))
         result: list[Array | None] = []
         for output, slot in zip(outputs[:own], self.root_slots, strict=False):
             cotangent = cotangents.get(slot) if slot is not None else None
             fits = cotangent is not None and cotangent.shape == tuple(output.shape)
             result.append(cotangent if fits else None)
         result += [None] * (own - len(result))
-        self.records.cotangents = list(self.run.cotangents or [])
+        self.records.gradients.cotangents = list(self.run.reference.cotangents or [])
         return result + [np.zeros(tuple(x.shape)) for x in self.fed_tensors]
 
     def _check_call_counts(self) -> None:
         """Note the Cells that are called more or less often than in the reference."""
         there: dict[str, int] = {}
-        for path, index, _ in self.run.slots:
+        for path, index, _ in self.run.reference.slots:
             there[path] = max(there.get(path, 0), index + 1)
         skipped = self._cells_skipped_by_exceptions()
         for path in dict.fromkeys([*there, *self._calls]) if there else ():
             here, count = self._calls.get(path, 0), there.get(path, 0)
             if here > count or (here < count and path not in skipped and self.run.feed is not None):
                 reason = f"called {_times(here)} in the candidate, {_times(count)} in the reference"
-                self.records.mismatches.append(Mismatch(path, min(here, count), "call", "", reason))
+                self.records.faults.mismatches.append(Mismatch(path, min(here, count), "call", "", reason))
 
     def _cells_skipped_by_exceptions(self) -> set[str]:
         """Paths of the Cells that may not have been called because their caller raised an exception."""
@@ -137,7 +127,7 @@ class Watcher:
         skipped: set[int] = set()
         for number, call in enumerate(calls):
             if call.parent is not None and (
-                call.parent in skipped or calls[call.parent].path in self.records.raising_cells
+                call.parent in skipped or calls[call.parent].path in self.records.faults.raising
             ):
                 skipped.add(number)
         return {calls[number].path for number in skipped}
@@ -154,11 +144,11 @@ class Watcher:
             self.records.calls.append(call)
             self.active_calls.append(active)
             slots, tensors, rebuild = input_tensors(cell.construct, args, kwargs, self.framework.is_tensor)
-            reference = self.run.slots.get((call.path, call.index, INPUT), [])
+            reference = self.run.reference.slots.get((call.path, call.index, INPUT), [])
             self._check_tensor_count(call, "takes", slots, reference)
             active.inputs = self._cross_all(call, INPUT, INPUT_GRADIENT, reference_slots(slots, reference), tensors)
             if getattr(cell, "bprop", None) is not None and self.framework.is_recording():
-                self.records.opaque.add(path)
+                self.records.gradients.opaque.add(path)
             return rebuild(active.inputs)
 
         def after(output: Any) -> Any:
@@ -176,24 +166,24 @@ class Watcher:
 
     def _output_names(self, call: CellCall, slots: Sequence[str], output: Any) -> list[str | None]:
         """Return the reference's slots for the outputs of a call; None for outputs that it doesn't have."""
-        reference = self.run.slots.get((call.path, call.index, OUTPUT), [])
-        if call.path or self.run.result is None:
+        reference = self.run.reference.slots.get((call.path, call.index, OUTPUT), [])
+        if call.path or self.run.reference.result is None:
             self._check_tensor_count(call, "returns", slots, reference)
             return [name if name in reference else None for name in output_slots(slots, reference)]
         result = result_structure(output, self.framework.is_tensor)
-        match = self.run.match_result(result, is_port=True)
+        match = self.run.reference.match_result(result, is_port=True)
         self.records.record_result(result, match)
         self.root_slots = [None if place is None else reference[place] for place in match.partners]
         return self.root_slots
 
     def _check_tensor_count(self, call: CellCall, what: str, slots: Sequence[str], reference: Sequence[str]) -> None:
         """Note a call that has more or fewer tensors than the reference's."""
-        if (call.path, call.index, OUTPUT) in self.run.slots and len(slots) != len(reference):
+        if (call.path, call.index, OUTPUT) in self.run.reference.slots and len(slots) != len(reference):
             own, theirs = (
                 f"{len(names)} tensor{'' if len(names) == 1 else 's'} ({', '.join(names)})"
                 for names in (slots, reference)
             )
-            self.records.mismatches.append(
+            self.records.faults.mismatches.append(
                 Mismatch(call.path, call.index, "call", "", f"{what} {own} in the candidate, {theirs} in the reference")
             )
 
@@ -209,7 +199,7 @@ class Watcher:
         array = passed = self.framework.array(tensor)
         layout = self.layouts.get(key)
         recorded = array if layout is None else layout.to_module(array)
-        if key in self.run.choices:
+        if key in self.run.reference.choices:
             recorded = self.replay.value(key, recorded)
             passed = recorded if layout is None else layout.to_cell(recorded)
         fed = feed_value(self.run.feed, key)
@@ -226,7 +216,7 @@ class Watcher:
         gradient_key = key._replace(kind=gradient_kind)
 
         if not self.framework.is_tracked(tensor):
-            self.records.untracked.add(key)
+            self.records.boundaries.untracked.add(key)
 
         def pull(gradient: Array) -> Array:
             self._step_back(call, gradient_key.kind)
@@ -236,7 +226,7 @@ class Watcher:
                 fed = layout.to_cell(fed)
             if fed is not None and fed.shape == gradient.shape:
                 gradient = fed
-            if key in self.run.choices:
+            if key in self.run.reference.choices:
                 whole = gradient if layout is None else layout.to_module(gradient)
                 whole = self.replay.gradient(gradient_key, whole)
                 gradient = whole if layout is None else layout.to_cell(whole)
@@ -246,7 +236,7 @@ class Watcher:
         return self.framework.cross(tensor, passed, pull)
 
     def _record(self, key: Key, array: Array) -> None:
-        if self.run.inner or not key.path:
+        if self.run.wanted.inner or not key.path:
             self.records.add(key, array)
 
     # ---- exceptions ----
@@ -263,8 +253,8 @@ class Watcher:
             return False
         call = self._backward[-1]
         reason = f"raises {_format_exception(error)} in its backward pass; the gradients before it are not known"
-        self.records.mismatches.append(Mismatch(call.path, call.index, "call", "", reason, user_line(error)))
-        self.records.broken = True
+        self.records.faults.mismatches.append(Mismatch(call.path, call.index, "call", "", reason, user_line(error)))
+        self.records.faults.broken = True
         return True
 
     @contextlib.contextmanager
@@ -306,11 +296,11 @@ class Watcher:
         error._noted = True  # type: ignore[attr-defined]
         source = "" if isinstance(error, CellbridgeError) else user_line(error)
         mismatch = Mismatch(call.path, call.index, "call", "", f"raises {_format_exception(error)}", source)
-        self.records.mismatches.append(mismatch)
-        self.records.raising_cells.add(call.path)
+        self.records.faults.mismatches.append(mismatch)
+        self.records.faults.raising.add(call.path)
 
     def _reference_outputs(self, call: CellCall) -> Any:
-        slots = self.run.slots.get((call.path, call.index, OUTPUT))
+        slots = self.run.reference.slots.get((call.path, call.index, OUTPUT))
         feed = self.run.feed
         if slots is None or feed is None:
             return None
@@ -344,7 +334,7 @@ class Watcher:
         def pull(gradient: Array) -> Array:
             if entry.arrangement is not None:
                 for source, part in entry.arrangement.to_module(gradient).items():
-                    self.records.add_share(source, module, part)
+                    self.records.gradients.add_share(source, module, part)
             return gradient
 
         return pull
@@ -356,9 +346,11 @@ class Watcher:
         cell = (call.path, call.index)
         draw = Draw(*cell, self._draws.get(cell, 0))
         self._draws[cell] = draw.number + 1
-        recorded = self.run.draws.get(draw)
+        recorded = self.run.reference.draws.get(draw)
         if recorded is not None and recorded.size == array.size:
-            layouts = [self.layouts.get(Key(*cell, INPUT, slot)) for slot in self.run.slots.get((*cell, INPUT), [])]
+            layouts = [
+                self.layouts.get(Key(*cell, INPUT, slot)) for slot in self.run.reference.slots.get((*cell, INPUT), [])
+            ]
             for layout in layouts:
                 if layout is not None and (layout.before, layout.after) == (recorded.shape, array.shape):
                     recorded = layout.to_cell(recorded)

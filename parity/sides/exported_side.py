@@ -23,11 +23,13 @@ from .boundary_keys import own_key
 from .choices import VectorChoice
 from .interpreter_side import recorded_draws
 from .provider_notes import provider_notes
-from .records import OUTPUT, Arguments, Array, Capabilities, Key, ParameterInfo, Records, Run
+from .records import OUTPUT, Array, Key, Records
 from .replay import Replay
 from .resolution import resolutions
+from .run import Arguments, Run
 from .runtime_model import RuntimeModel
 from .runtime_program import runtime_program
+from .side import Capabilities, OwnNumbers, ParameterInfo
 
 Parts = tuple[onnx.ModelProto, Tensors]
 
@@ -51,7 +53,9 @@ class ExportedSide:
         self.program = runtime_program(program, working_dtype, provider)
         self.provider = provider
         dtype = WORKING_DTYPES[working_dtype].onnxruntime
-        self.capabilities = Capabilities((("rounding", dtype),), gradients=False, own_precision=False)
+        self.capabilities = Capabilities(
+            (("rounding", dtype),), gradients=False, numbers=OwnNumbers(own_precision=False)
+        )
         self.captured = program
         self.inputs = self._arrays((args, dict(kwargs)))
 
@@ -66,7 +70,7 @@ class ExportedSide:
         """
         draws = recorded_draws(self.program, run)
         given = self._given(run)
-        turned = {k: c.target for k, c in run.choices.items() if k.path and isinstance(c, VectorChoice)}
+        turned = {k: c.target for k, c in run.reference.choices.items() if k.path and isinstance(c, VectorChoice)}
         if run.feed is not None:
             records = self._run_isolated(run.feed, given, draws)
         elif turned:
@@ -79,7 +83,7 @@ class ExportedSide:
         return records
 
     def _given(self, run: Run) -> list[Array]:
-        return self.inputs if run.arguments is None else self._arrays(run.arguments)
+        return self.inputs if run.call.arguments is None else self._arrays(run.call.arguments)
 
     def _arrays(self, arguments: Arguments) -> list[Array]:
         """Return the program's inputs, from arguments of the reference."""
@@ -126,8 +130,8 @@ class ExportedSide:
         for key, name in names.items():
             records.add(key, results[name])
             if name in known_resolutions:
-                records.resolutions[key] = known_resolutions[name]
-        records.updates = {name: results[f"update.{name}"] for name in self.program.updates}
+                records.boundaries.resolutions[key] = known_resolutions[name]
+        records.state.updates = {name: results[f"update.{name}"] for name in self.program.updates}
         return records
 
     def _cut(self, feed: Records, given: list[Array]) -> tuple[Program, dict[Value, Array]]:
@@ -182,11 +186,11 @@ class ExportedSide:
             if operand in known:
                 records.add(key, known[operand])
                 if names_of.get(operand, "") in known_resolutions:
-                    records.resolutions[key] = known_resolutions[names_of[operand]]
+                    records.boundaries.resolutions[key] = known_resolutions[names_of[operand]]
                 producer = self.program.producers.get(operand)
                 source = producer.source if producer is not None and producer.op != "boundary" else node.source
-                records.sources[key] = str(source) if source else ""
-        records.updates = {name: results[f"update.{name}"] for name in cut_program.updates}
+                records.boundaries.sources[key] = str(source) if source else ""
+        records.state.updates = {name: results[f"update.{name}"] for name in cut_program.updates}
         return records
 
 

@@ -21,22 +21,14 @@ from ...runtime.programs.gradient_program import GradientProgram, differentiate
 from ...runtime.programs.interpreter import bind, execute
 from ..dtypes import cast_floating, in_single
 from .boundary_keys import BoundaryKeys, match_root
+from .feeding import feed_value_like
 from .parameter_users import parameter_users_of
-from .records import (
-    Arguments,
-    Array,
-    Draw,
-    Key,
-    ParameterInfo,
-    Records,
-    Run,
-    feed_value_like,
-    native_capabilities,
-    random_cotangents,
-)
+from .records import Array, Draw, Key, ParameterUsers, Records
 from .remembered import evaluate_or_remember
 from .replay import Replay
 from .rounded_numbers import SAMPLES, perturb_program
+from .run import Arguments, Run, random_cotangents
+from .side import Capabilities, OwnCalls, OwnNumbers, ParameterInfo, native_checks
 
 Arrange = Callable[[tuple[Any, ...], Mapping[str, Any]], list[Array]]
 """Returns the arguments of the reference as the inputs of a program, in its order."""
@@ -72,19 +64,20 @@ class InterpreterSide:
         self.shared = shared
         self.arrange = arrange
         self.working_dtype = as_dtype(working_dtype)
-        self.capabilities = native_capabilities(working_dtype, second_call=second_call)
+        numbers = OwnNumbers(perturbations=SAMPLES if rounded else 1)
         self.rounded = rounded
         self.computed = computed
         self.keeps_all = False
-        if rounded:
-            self.capabilities = replace(self.capabilities, perturbations=SAMPLES)
         if (
             self.working_dtype == FLOAT64
         ):  # only for a program in float32 are the dtypes of a run in another dtype known
             values = (*program.inputs, *(parameter.value for parameter in program.parameters.values()))
             dtypes = {value.dtype for value in values if is_floating(value.dtype)}
-            self.capabilities = replace(self.capabilities, own_precision=dtypes <= {FLOAT32})
+            numbers = replace(numbers, own_precision=dtypes <= {FLOAT32})
             self.keeps_all = len(dtypes) > 1  # computes in float64, parts of it in float32: a run in float32 is its own
+        self.capabilities = Capabilities(
+            native_checks(working_dtype), numbers=numbers, calls=OwnCalls(keeps_state=second_call)
+        )
         self.seed = seed
         self.inputs = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
         self._programs: dict[tuple[str, int], Program] = {}
@@ -96,10 +89,10 @@ class InterpreterSide:
 
     def in_interpreter(self, run: Run | None = None) -> InterpreterSide:
         """Return this side, which is a program already, on the inputs of a run."""
-        if run is None or run.arguments is None:
+        if run is None or run.call.arguments is None:
             return self
         other = copy(self)
-        other.inputs = self.arrays(run.arguments)
+        other.inputs = self.arrays(run.call.arguments)
         return other
 
     def settings(self, path: str) -> dict[str, Any]:
@@ -114,40 +107,44 @@ class InterpreterSide:
 
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
-        program = _with_steps(self._program(run.dtype, run.perturbed), run.parameter_steps)
-        arrays = self.inputs if run.arguments is None else self.arrays(run.arguments)
+        program = _with_steps(self._program(run.dtype, run.numbers.perturbed), run.numbers.parameter_steps)
+        arrays = self.inputs if run.call.arguments is None else self.arrays(run.call.arguments)
         inputs = _as_declared(program, [self._in_dtype(x, run.dtype) for x in arrays])
-        records = Records(calls=list(program.calls), parameter_users=parameter_users_of(program))
-        records.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
+        records = Records(calls=list(program.calls), users=ParameterUsers(parameter_users_of(program)))
+        records.state.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
         draws = recorded_draws(program, run)
         updates = program.updates
-        if run.second is not None:
+        if run.call.second is not None:
             program = _with_updated_buffers(program, inputs, draws)
-            if run.second == "varied":
+            if run.call.second == "varied":
                 others = [other_numbers(in_single(x, self.working_dtype)) for x in self.inputs]
                 inputs = _as_declared(program, [self._in_dtype(x, run.dtype) for x in others])
-        for arguments in run.before:
+        for arguments in run.call.before:
             earlier = _as_declared(program, [self._in_dtype(x, run.dtype) for x in self.arrays(arguments)])
             program = _with_updated_buffers(program, earlier, draws)
         result, match, names = match_root(program, inputs, run)
         records.record_result(result, match)
-        cotangents = None if run.cotangents is None else run.root_cotangents(match.partners)
-        lacking = run.lacks_outputs(match.partners) or not _accepts_cotangents(program, inputs, cotangents or [])
-        records.broken = run.grads and cotangents is not None and lacking
-        if not run.grads or records.broken:
+        cotangents = None if run.reference.cotangents is None else run.reference.root_cotangents(match.partners)
+        lacking = run.reference.lacks_outputs(match.partners) or not _accepts_cotangents(
+            program, inputs, cotangents or []
+        )
+        records.faults.broken = run.wanted.grads and cotangents is not None and lacking
+        if not run.wanted.grads or records.faults.broken:
             observer = _BoundaryObserver(BoundaryKeys.of(program, run, names), records)
             wanted = [*program.outputs, *updates.values()]
             results = execute(
                 program, inputs, wanted=wanted, draws=draws, observe=observer, evaluate=evaluate_or_remember
             )
-            records.updates = dict(zip(updates, results[len(program.outputs) :], strict=True))
+            records.state.updates = dict(zip(updates, results[len(program.outputs) :], strict=True))
             return records
-        backward = self._gradient(run.dtype, run.perturbed)
+        backward = self._gradient(run.dtype, run.numbers.perturbed)
         observer = _BoundaryObserver(BoundaryKeys.of(program, run, names, backward.program), records)
-        records.cotangents = self._random_cotangents(program, inputs, draws) if cotangents is None else cotangents
+        records.gradients.cotangents = (
+            self._random_cotangents(program, inputs, draws) if cotangents is None else cotangents
+        )
         seeds = [
             cotangent.astype(value.dtype) if cotangent is not None else np.zeros(_shape(value), value.dtype)
-            for value, cotangent in zip(program.outputs, records.cotangents, strict=True)
+            for value, cotangent in zip(program.outputs, records.gradients.cotangents, strict=True)
             if is_floating(value.dtype)
         ]
         of_parameters = {n: v for n, v in backward.parameter_gradients.items() if v is not None}
@@ -163,9 +160,9 @@ class InterpreterSide:
             evaluate=evaluate_or_remember,
         )
         computed = dict(zip(wanted, results, strict=True))
-        records.updates = {name: computed[value] for name, value in updates.items()}
-        records.parameter_gradients = dict.fromkeys(backward.parameter_gradients)
-        records.parameter_gradients |= {name: computed[value] for name, value in of_parameters.items()}
+        records.state.updates = {name: computed[value] for name, value in updates.items()}
+        records.gradients.parameters = dict.fromkeys(backward.parameter_gradients)
+        records.gradients.parameters |= {name: computed[value] for name, value in of_parameters.items()}
         return records
 
     def release(self) -> None:
@@ -183,7 +180,7 @@ class InterpreterSide:
                 self._gradients.pop((dtype, way), None)
             # the float64 truth keeps its precision where the network casts to float32; so does this side
             same = as_dtype(dtype) == self.working_dtype and dtype != "float64"
-            own = self.keeps_all or self.capabilities.own_precision
+            own = self.keeps_all or self.capabilities.numbers.own_precision
             same |= dtype == "float32" and self.working_dtype == FLOAT64 and own
             program = self.program
             if perturbed:
@@ -254,15 +251,15 @@ class _BoundaryObserver:
         keys = self.keys.keys(node)
         key = keys[0]
         if key.kind == "parameter_gradient":
-            self.records.add_share(key.slot, key.path, array)
+            self.records.gradients.add_share(key.slot, key.path, array)
         if key.kind in ("parameter", "parameter_gradient"):
             return array
         array = self.replay.value(key, array)
-        if self.run.inner or not key.path:
+        if self.run.wanted.inner or not key.path:
             for one in keys:
-                if self.run.passes is None or not self.run.passes(one, array):
+                if self.run.wanted.passes is None or not self.run.wanted.passes(one, array):
                     self.records.add(one, array)
-                self.records.sources[one] = self._source_line(node)
+                self.records.boundaries.sources[one] = self._source_line(node)
             array = self._feed_or_keep(key, array)
         return self.replay.gradient(key, array)
 
@@ -279,7 +276,7 @@ class _BoundaryObserver:
     def is_passed_on(self, node: Node) -> bool:
         """Whether nothing is recorded or replaced at a boundary."""
         attributes, run = node.attributes, self.run
-        if run.inner or run.choices or attributes["kind"] == "parameter_gradient":
+        if run.wanted.inner or run.reference.choices or attributes["kind"] == "parameter_gradient":
             return False
         return self.keys.program.calls[attributes["call"]].path != ""
 
@@ -345,7 +342,7 @@ def recorded_draws(program: Program, run: Run) -> dict[str, Array]:
         if node.op in RANDOM_OPS:
             call, value = program.calls[node.cell], node.outputs[0]
             cell = (call.path, call.index)
-            recorded = run.draws.get(Draw(*cell, counts.get(cell, 0)))
+            recorded = run.reference.draws.get(Draw(*cell, counts.get(cell, 0)))
             counts[cell] = counts.get(cell, 0) + 1
             if recorded is not None:
                 recorded = without_leading_ones(recorded, len(value.shape))

@@ -12,7 +12,8 @@ from ...runtime.compiled.isolated import Given, IsolatedSession
 from ...runtime.ir.types import CellCall, is_floating
 from ...runtime.tree import TENSOR, Structure
 from .onnxruntime_side import OnnxModelSide, tensors_of
-from .records import OUTPUT, Array, Key, Records, Run
+from .records import OUTPUT, Array, Key, Records
+from .run import Run
 
 
 class OnnxReferenceSide(OnnxModelSide):
@@ -39,7 +40,8 @@ class OnnxReferenceSide(OnnxModelSide):
 
     def run(self, run: Run) -> Records:
         """Return the outputs under their names; a run in float64 returns those of the model's own dtype."""
-        results = self._results if run.jitter is None else self._run_with_jitter(run.jitter, run.jitter_units)
+        jitter = run.numbers.jitter
+        results = self._results if jitter is None else self._run_with_jitter(jitter.seed, jitter.units)
         names = tuple(results)
         records = Records(calls=[CellCall("", "whole model")])
         records.result = Structure("dict", (TENSOR,) * len(names), names)

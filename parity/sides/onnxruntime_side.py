@@ -19,10 +19,13 @@ from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
 from .provider_notes import provider_notes
 from .quantized_steps import CodesOfFloat64, is_quantized
-from .records import OUTPUT, Array, Capabilities, Key, Mismatch, ParameterInfo, Records, Run, plain_slot
+from .records import OUTPUT, Array, Key, Mismatch, Records
 from .replay import Replay
 from .resolution import resolutions
+from .run import Run
 from .runtime_model import RuntimeModel
+from .side import Capabilities, OwnNumbers, ParameterInfo
+from .slots import plain_slot
 
 MAX_TEXTS = 4  # shown in a note
 MAX_TEXT_LENGTH = 40
@@ -59,7 +62,7 @@ class OnnxModelSide:
         quantized = is_quantized(graph_model)
         self.capabilities = Capabilities(
             (("meaning" if dtype == "float64" else "rounding", dtype),),
-            gradients=False, cells=False, quantized=quantized, own_precision=dtype != "float64",
+            gradients=False, cells="none", numbers=OwnNumbers(own_precision=dtype != "float64", quantized=quantized),
         )  # fmt: skip
         self.graph = graph = graph_model.graph
         self.inputs = self.pair_inputs(graph, args, kwargs)
@@ -74,21 +77,21 @@ class OnnxModelSide:
         """Run once; the outputs are the root's, in order. A feed has no effect, since inner Cells aren't visible."""
         records = Records()
         given = self._inputs_of(run)
-        results = self._run_from_same_codes(given, records) if run.same_codes else self.session.run(given)
+        results = self._run_from_same_codes(given, records) if run.numbers.same_codes else self.session.run(given)
         outputs = tensors_of(results)
         partners, notes = self.pair_results(run, list(outputs))
         elsewhere = [] if self.provider == "cpu" else self.session.nodes_elsewhere()
         records.notes += [*notes, *legend(results), *provider_notes(self.name, self.provider, elsewhere, self.graph)]
-        count = len(run.slots.get(("", 0, OUTPUT), outputs))
+        count = len(run.reference.slots.get(("", 0, OUTPUT), outputs))
         if len(outputs) > count:
             reason = f"returns {len(outputs)} tensors in the candidate ({', '.join(outputs)}), {count} in the reference"
-            records.mismatches.append(Mismatch("", 0, "call", "", reason))
+            records.faults.mismatches.append(Mismatch("", 0, "call", "", reason))
         replay = Replay(run)
-        for slot, (name, array) in zip(run.root_slots(list(outputs), partners), outputs.items(), strict=True):
+        for slot, (name, array) in zip(run.reference.root_slots(list(outputs), partners), outputs.items(), strict=True):
             key = Key("", 0, OUTPUT, slot)
             records.add(key, replay.value(key, array))
             if name in self.resolutions:
-                records.resolutions[key] = self.resolutions[name]
+                records.boundaries.resolutions[key] = self.resolutions[name]
         return records
 
     def runtime_model(self, run: Run) -> RuntimeModel:
@@ -98,16 +101,16 @@ class OnnxModelSide:
         if not all(_is_numbers(value.type) for value in self.graph.output):
             return RuntimeModel(self.model, given, {}, self.provider)
         partners, _ = self.pair_results(run, names)
-        slots = run.root_slots(names, partners)
+        slots = run.reference.root_slots(names, partners)
         outputs = {Key("", 0, OUTPUT, slot): name for slot, name in zip(slots, names, strict=True)}
         return RuntimeModel(self.model, given, outputs, self.provider)
 
     def _inputs_of(self, run: Run) -> dict[str, Given]:
-        if run.arguments is None:
+        if run.call.arguments is None:
             return self.inputs
         if self.arrange is None:
-            return self.pair_inputs(self.graph, *run.arguments)
-        return self.pair_inputs(self.graph, self.arrange(*run.arguments), {})
+            return self.pair_inputs(self.graph, *run.call.arguments)
+        return self.pair_inputs(self.graph, self.arrange(*run.call.arguments), {})
 
     def _run_from_same_codes(self, inputs: Mapping[str, Given], records: Records) -> Mapping[str, Mapping[str, Array]]:
         """Return the outputs computed from the codes of float64, or end to end if these codes can't be computed."""
@@ -117,20 +120,24 @@ class OnnxModelSide:
         outputs = cut.run(arrays) if len(arrays) == len(inputs) else None
         if outputs is None:
             return self.session.run(inputs)
-        records.notes, records.mismatches = cut.notes, cut.mismatches
+        records.notes, records.faults.mismatches = cut.notes, cut.mismatches
         return outputs
 
     def pair_results(self, run: Run, names: Sequence[str]) -> tuple[list[int | None], list[str]]:
         """Pair the file's outputs with the reference's, by name if possible, else by position; with a note on how."""
-        slots = run.slots.get(("", 0, OUTPUT), names)
-        expected_names = naming.names_in(run.result) if run.result is not None and run.result.keys else []
+        slots = run.reference.slots.get(("", 0, OUTPUT), names)
+        expected_names = (
+            naming.names_in(run.reference.result)
+            if run.reference.result is not None and run.reference.result.keys
+            else []
+        )
         partners: list[int | None] = [expected_names.index(name) if name in expected_names else None for name in names]
         by_name = [name for name, place in zip(names, partners, strict=True) if place is not None]
         free = [place for place in range(len(slots)) if place not in partners]
         for i, place in enumerate(partners):
             if place is None and free:
                 partners[i] = free.pop(0)
-        if len(names) < 2 or len(slots) < 2 or not run.slots:
+        if len(names) < 2 or len(slots) < 2 or not run.reference.slots:
             return partners, []
         pairs = [
             f"{name} with {slots[place]}"

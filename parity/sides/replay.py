@@ -6,7 +6,8 @@ import numpy as np
 
 from ..verdicts.deviations import Array
 from .choices import IndexChoice, VectorChoice
-from .records import Key, Run, value_key
+from .records import Key, value_key
+from .run import Run
 
 
 class Replay:
@@ -17,7 +18,7 @@ class Replay:
     """
 
     def __init__(self, run: Run) -> None:
-        self._choices = run.choices
+        self._choices = run.reference.choices
         self._dtype = run.dtype
         self._crossed: set[Key] = set()
         self._turns: dict[Key, list[tuple[Array, Array]]] = {}

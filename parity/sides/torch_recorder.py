@@ -17,24 +17,13 @@ from ...runtime.programs.call import as_array
 from ..pairing.same_inputs import Calls
 from ..support.user_code import user_line
 from .cell_arguments import nest_outputs
+from .feeding import feed_value
 from .precision import DoublePrecision, add_jitter, widen
 from .recorded_arrays import RecordedArrays
-from .records import (
-    INPUT,
-    INPUT_GRADIENT,
-    OUTPUT,
-    OUTPUT_GRADIENT,
-    Array,
-    Key,
-    Mismatch,
-    Records,
-    Run,
-    feed_value,
-    output_slots,
-    reference_slot,
-    value_key,
-)
+from .records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Mismatch, Records, value_key
 from .replay import Replay
+from .run import Run
+from .slots import output_slots, reference_slot
 
 
 @dataclass
@@ -89,7 +78,7 @@ class Recorder:
         self.partners: list[int | None] = []
         self.output_names: list[str] = []
         self.recorded = RecordedArrays()
-        self.generator = np.random.default_rng(run.jitter)
+        self.generator = np.random.default_rng(None if run.numbers.jitter is None else run.numbers.jitter.seed)
         self.replay = Replay(run)
 
     def cell(self) -> tuple[str, int]:
@@ -124,8 +113,8 @@ class Recorder:
                 inputs.append((tensor, inputs[joined][1]))
                 return inputs[joined][1]
         elif first is not None:
-            self.records.same.setdefault(place, {})[position] = first
-        reference = self.run.slots.get((*place, INPUT), [])
+            self.records.boundaries.same.setdefault(place, {})[position] = first
+        reference = self.run.reference.slots.get((*place, INPUT), [])
         name = reference_slot(slot, self.slots[number], reference)
         inputs.append((tensor, self._cross(number, INPUT, INPUT_GRADIENT, name, tensor)))
         return inputs[-1][1]
@@ -134,14 +123,14 @@ class Recorder:
         """Pair a Cell's outputs with those in the reference."""
         call = self.records.calls[number]
         if number:
-            reference = self.run.slots.get((call.path, call.index, OUTPUT), slots)
+            reference = self.run.reference.slots.get((call.path, call.index, OUTPUT), slots)
             self.output_names = output_slots(slots, reference)
             return
         returned = structure(result)
-        match = self.run.match_result(returned)
+        match = self.run.reference.match_result(returned)
         self.records.record_result(returned, match)
         self.partners = match.partners
-        self.output_names = self.run.root_slots(slots, match.partners)
+        self.output_names = self.run.reference.root_slots(slots, match.partners)
 
     def output(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """Record, and return the replacement of, a tensor that leaves a Cell."""
@@ -161,20 +150,22 @@ class Recorder:
             return
         self.noted.append(error)
         path, index = self.cell()
-        self.records.mismatches.append(Mismatch(path, index, "call", "", f"raises {_text(error)}", user_line(error)))
-        self.records.raising_cells.add(path)
+        self.records.faults.mismatches.append(
+            Mismatch(path, index, "call", "", f"raises {_text(error)}", user_line(error))
+        )
+        self.records.faults.raising.add(path)
 
     def note_backward_exception(self, error: Exception) -> None:
         """Attribute an exception to the innermost call whose backward pass is running."""
         path, index = self.backward[-1] if self.backward else ("", 0)
         reason = f"raises {_text(error)} in its backward pass; the gradients before it are not known"
-        self.records.mismatches.append(Mismatch(path, index, "call", "", reason, user_line(error)))
-        self.records.broken = True
+        self.records.faults.mismatches.append(Mismatch(path, index, "call", "", reason, user_line(error)))
+        self.records.faults.broken = True
 
     def reference_outputs(self, module: torch.nn.Module) -> Any:
         """Return the reference's result of the running call, to go on with; None unless it is a call of `module`."""
         call, feed = self.running[-1], self.run.feed
-        slots = self.run.slots.get((call.path, call.index, OUTPUT))
+        slots = self.run.reference.slots.get((call.path, call.index, OUTPUT))
         if call.module is not module or feed is None or slots is None:
             return None
         dtype: torch.dtype = getattr(torch, self.run.dtype)
@@ -184,7 +175,7 @@ class Recorder:
             with torch._C.DisableTorchFunction():
                 output = as_tensor(feed.values[key])
                 output = output.to(dtype) if is_inexact(output) else output
-            outputs.append(output.requires_grad_(is_inexact(output) and key not in feed.untracked))
+            outputs.append(output.requires_grad_(is_inexact(output) and key not in feed.boundaries.untracked))
         self.leaves += [output for output in outputs if output.requires_grad]
         return nest_outputs(slots, outputs)
 
@@ -195,7 +186,7 @@ class Recorder:
             array, passed = self._record(key, tensor)
             tracked = tensor
             if not tensor.requires_grad:
-                self.records.untracked.add(key)
+                self.records.boundaries.untracked.add(key)
                 if not self._feeds_gradient(key, passed):
                     return self.recorded.keep(self._as_declared(passed.clone(), tensor), array)
                 tracked = passed.detach().requires_grad_()
@@ -214,8 +205,8 @@ class Recorder:
     def _feeds_gradient(self, key: Key, tensor: torch.Tensor) -> bool:
         """Whether the reference has a gradient here: where a tensor was detached, only the Cell before is wrong."""
         feed = self.run.feed
-        fed = feed is not None and key in feed.values and key not in feed.untracked
-        return fed and self.run.grads and is_inexact(tensor)
+        fed = feed is not None and key in feed.values and key not in feed.boundaries.untracked
+        return fed and self.run.wanted.grads and is_inexact(tensor)
 
     def _record(self, key: Key, tensor: torch.Tensor) -> tuple[Array | None, torch.Tensor]:
         """Record the tensor at a boundary; return the value to pass on, after its array, if that was recorded."""
@@ -223,10 +214,10 @@ class Recorder:
         whole = bare if self.double is None else widen(bare)
         own = self._with_array(whole, key, self.replay.value)
         array = None
-        if self.run.inner or not key.path:
+        if self.run.wanted.inner or not key.path:
             array = self.recorded.of(tensor) if own is bare else None
             array = as_array(own).copy() if array is None else array
-            if self.run.passes is not None and self.run.passes(key, array):
+            if self.run.wanted.passes is not None and self.run.wanted.passes(key, array):
                 self.records.add_slot(key)
             else:
                 self.records.add(key, array)
@@ -238,7 +229,7 @@ class Recorder:
 
     def _with_array(self, tensor: torch.Tensor, key: Key, change: Callable[[Key, Array], Array]) -> torch.Tensor:
         """Return a tensor with what a function returns for its array, where choices are replayed."""
-        if value_key(key) not in self.run.choices:
+        if value_key(key) not in self.run.reference.choices:
             return tensor
         changed = torch.from_numpy(change(key, as_array(tensor)))
         return torch.view_as_complex(changed) if tensor.is_complex() else changed
@@ -250,7 +241,7 @@ class Recorder:
         values), but not a gradient.
         """
         value = feed_value(self.run.feed, key)
-        if value is None and self.run.jitter is None:
+        if value is None and self.run.numbers.jitter is None:
             return tensor
         like = torch.view_as_real(tensor) if tensor.is_complex() else tensor
         passed = like
@@ -258,15 +249,15 @@ class Recorder:
             value = None  # the reference has real numbers there
         if value is not None and (key.kind in (INPUT, OUTPUT) or value.shape == tuple(like.shape)):
             passed = self.recorded.tensor_of(value, like.dtype)
-        if self.run.jitter is not None and is_inexact(like):
-            passed = add_jitter(passed, self.generator, like.dtype, self.run.jitter_units)
+        if self.run.numbers.jitter is not None and is_inexact(like):
+            passed = add_jitter(passed, self.generator, like.dtype, self.run.numbers.jitter.units)
         return torch.view_as_complex(passed) if tensor.is_complex() else passed
 
     def gradient(self, key: Key, gradient: torch.Tensor) -> torch.Tensor:
         """Record a gradient that passes back through a boundary, and return the one to pass on."""
         call = (key.path, key.call)
         if key.kind == "parameter_gradient":
-            self.records.add_share(key.slot, key.path, as_array(gradient).copy())
+            self.records.gradients.add_share(key.slot, key.path, as_array(gradient).copy())
             return gradient
         self.backward = [other for other in self.backward if other != call]
         if key.kind == OUTPUT_GRADIENT:

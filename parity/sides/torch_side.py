@@ -34,17 +34,10 @@ from .kept_state import KeptState
 from .operator_faults import RightGradients
 from .parameter_uses import ParameterUses
 from .precision import DoublePrecision, WorkingDtypeCaster, convert, in_dtype, keeps_all
-from .records import (
-    INPUT,
-    Arguments,
-    Array,
-    ParameterInfo,
-    Records,
-    Run,
-    native_capabilities,
-    random_cotangents,
-)
+from .records import INPUT, Array, Records
 from .rounded_numbers import perturb_attributes
+from .run import Arguments, Run, random_cotangents
+from .side import Capabilities, OwnCalls, ParameterInfo, native_checks
 from .torch_exceptions import catch_exceptions
 from .torch_modes import Draws, JitteredOperators, RecordableCalls
 from .torch_program import capture_program
@@ -97,7 +90,7 @@ class TorchSide:
         self.train = train
         self.loss = loss
         self.working_dtype: torch.dtype = getattr(torch, working_dtype)
-        self.capabilities = native_capabilities(working_dtype, second_call=True, live=True)
+        self.capabilities = Capabilities(native_checks(working_dtype), calls=OwnCalls(live=True, keeps_state=True))
         self.seed = seed
         self.shared = _shared_parameters(module, cell_paths, shared)
         self.ties = ties or Ties()
@@ -147,9 +140,9 @@ class TorchSide:
             ConversionError: it can't be captured.
         """
         working = str(self.working_dtype).removeprefix("torch.")
-        train = not self.train if run is not None and run.other_mode else self.train
-        if run is not None and run.arguments:
-            args, kwargs = run.arguments
+        train = not self.train if run is not None and run.call.other_mode else self.train
+        if run is not None and run.call.arguments:
+            args, kwargs = run.call.arguments
             program = capture_program(self.module, args, dict(kwargs), None, working, train)
         else:
             args, kwargs = self.args, self.kwargs
@@ -198,46 +191,46 @@ class TorchSide:
         dtype: torch.dtype = getattr(torch, run.dtype)
         manual_seed(self.seed)
         with contextlib.ExitStack() as stack:
-            train = not self.train if run.other_mode else self.train
+            train = not self.train if run.call.other_mode else self.train
             kept = stack.enter_context(
                 in_dtype(self.module, dtype, through=self.working_dtype if self.rounds else dtype, train=train)
             )
             own = (self.args, self.kwargs)
-            given = run.arguments or (self._other_numbers(own) if run.second == "varied" else own)
-            args, kwargs, leaves = self._inputs(given, dtype, grads=run.grads)
-            before = [own] if run.second is not None else run.before
+            given = run.call.arguments or (self._other_numbers(own) if run.call.second == "varied" else own)
+            args, kwargs, leaves = self._inputs(given, dtype, grads=run.wanted.grads)
+            before = [own] if run.call.second is not None else run.call.before
             before_inputs = [self._inputs(arguments, dtype, grads=False)[:2] for arguments in before]
             double = None
             if dtype == torch.float64:
-                double = DoublePrecision(self.working_dtype, kept, perturbed=bool(run.perturbed))
+                double = DoublePrecision(self.working_dtype, kept, perturbed=bool(run.numbers.perturbed))
                 stack.enter_context(double)
             recorder = Recorder(run, self.shared, self.joined, double)
-            recorder.records.same |= self._same_arguments(given)
+            recorder.records.boundaries.same |= self._same_arguments(given)
             # each of them refers through torch's graph to the recorder, in a cycle that Python's garbage collector
             # can't see
             stack.callback(recorder.taps.clear)
             stack.callback(recorder.leaves.clear)
-            if run.perturbed:
+            if run.numbers.perturbed:
                 perturb_attributes(self.module, self.rounded)
             for name, parameter in named_parameters(self.module):
-                if name in run.parameter_steps:
-                    parameter.data = parameter.data + torch.from_numpy(np.asarray(run.parameter_steps[name]))
-            if run.jitter is not None and not self._takes_numbers:
-                stack.enter_context(JitteredOperators(run.jitter, run.jitter_units))
-            watched = [] if run.forget is None else named_modules(self.module)
+                if name in run.numbers.parameter_steps:
+                    parameter.data = parameter.data + torch.from_numpy(np.asarray(run.numbers.parameter_steps[name]))
+            if run.numbers.jitter is not None and not self._takes_numbers:
+                stack.enter_context(JitteredOperators(run.numbers.jitter.seed, run.numbers.jitter.units))
+            watched = [] if run.call.forget is None else named_modules(self.module)
             state = KeptState((path, inner) for path, _, inner in watched)
             for args_before, kwargs_before in before_inputs:
                 earlier = self._call_before(run, args_before, kwargs_before, double)
-                recorder.records.earlier = earlier if run.second is not None else None
-            recorder.records.kept = state.changed()
-            state.restore(run.forget or ())
+                recorder.records.earlier = earlier if run.call.second is not None else None
+            recorder.records.state.kept = state.changed()
+            state.restore(run.call.forget or ())
             if self.catches and run.feed is not None:
                 stack.enter_context(catch_exceptions(self.module, recorder, self.cell_paths))
-            draws = Draws(run.draws, recorder.cell)
-            if not run.grads and run.inner:
+            draws = Draws(run.reference.draws, recorder.cell)
+            if not run.wanted.grads and run.wanted.inner:
                 uses = ParameterUses({p: name for name, p in named_parameters(self.module)}, lambda: recorder.cell()[0])
                 stack.enter_context(uses)
-                recorder.records.used_elsewhere = uses.elsewhere
+                recorder.records.users.elsewhere = uses.elsewhere
             buffers_before = {name: dense(b).clone() for name, b in named_buffers(self.module)}
             stack.enter_context(keep_activations())
             stack.enter_context(torch.enable_grad())
@@ -246,19 +239,21 @@ class TorchSide:
                 result = self._call(args, kwargs, recorder)
             outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
             records = recorder.records
-            if run.grads:
-                records.cotangents = self._cotangents(run, result, outputs, recorder.partners)
-                records.broken = run.lacks_outputs(recorder.partners) or not _fit(outputs, records.cotangents)
-                if not records.broken:
+            if run.wanted.grads:
+                records.gradients.cotangents = self._cotangents(run, result, outputs, recorder.partners)
+                records.faults.broken = run.reference.lacks_outputs(recorder.partners) or not _fit(
+                    outputs, records.gradients.cotangents
+                )
+                if not records.faults.broken:
                     self._backward(recorder, outputs, leaves)
             for name, buffer in named_buffers(self.module):
                 if name in self.ignored:
                     continue
                 changed = not torch.equal(buffers_before[name], dense(buffer))
-                (records.updates if changed else records.buffers)[name] = as_array(buffer).copy()
-        self.ties.merge(records.parameter_gradients, records.shares)
+                (records.state.updates if changed else records.state.buffers)[name] = as_array(buffer).copy()
+        self.ties.merge(records.gradients.parameters, records.gradients.shares)
         records.draws = draws.recorded
-        if run.inner and run.jitter is None:
+        if run.wanted.inner and run.numbers.jitter is None:
             self._takes_numbers = any(k.kind == INPUT and is_floating(v.dtype) for k, v in records.values.items())
         return records
 
@@ -289,14 +284,21 @@ class TorchSide:
     def _call_before(self, run: Run, args: Any, kwargs: Any, double: DoublePrecision | None) -> Records:
         """Call the module once on its own values, to set its state, with the draws of the call that is recorded."""
         recorder = Recorder(replace(run, feed=None), self.shared, self.joined, double)
-        draws = Draws(run.draws, recorder.cell)
+        draws = Draws(run.reference.draws, recorder.cell)
         with RecordableCalls(), watch(self.module, recorder, self._watched(run)), draws:
             self._call(args, kwargs, recorder)
         return recorder.records
 
     def _watched(self, run: Run) -> Collection[str] | None:
         """Paths of the Cells whose boundaries matter in a run; None for all. The others then run as they are."""
-        inside = run.inner or run.feed is not None or run.jitter is not None or run.choices or run.draws or self.catches
+        inside = (
+            run.wanted.inner
+            or run.feed is not None
+            or run.numbers.jitter is not None
+            or run.reference.choices
+            or run.reference.draws
+            or self.catches
+        )
         return self.cell_paths if inside else {""}
 
     def _call(self, args: Any, kwargs: Any, recorder: Recorder) -> Any:
@@ -368,8 +370,8 @@ class TorchSide:
         self, run: Run, result: Any, outputs: list[torch.Tensor], partners: Sequence[int | None]
     ) -> list[Array | None]:
         """Return a cotangent per output: given, from the loss, or random; None for outputs without a gradient."""
-        if run.cotangents is not None:
-            return run.root_cotangents(partners)
+        if run.reference.cotangents is not None:
+            return run.reference.root_cotangents(partners)
         if self.loss is not None:
             return loss_gradients(self.loss, result, outputs)
         return random_cotangents([as_array(out) for out in outputs], numpy_dtype(self.working_dtype), self.seed)
@@ -377,7 +379,7 @@ class TorchSide:
     def _backward(self, recorder: Recorder, outputs: list[torch.Tensor], leaves: list[torch.Tensor]) -> None:
         roots = [
             (out, tensor_like(cotangent, out))
-            for out, cotangent in zip(outputs, recorder.records.cotangents, strict=True)
+            for out, cotangent in zip(outputs, recorder.records.gradients.cotangents, strict=True)
             if cotangent is not None and out.requires_grad
         ]
         # what crosses a boundary takes part too: it is fed a gradient even if nothing uses it
@@ -388,11 +390,11 @@ class TorchSide:
         if roots and targets:
             with RightGradients(self.module) as right:
                 gradients = self._autograd(recorder, roots, [*targets, *recorder.leaves])
-            recorder.records.operator_faults = list(right.faults.values())
+            recorder.records.faults.operators = list(right.faults.values())
         for name, gradient in zip(parameters, gradients, strict=False):
             if name in self.ignored or name in self.lone:
                 continue
-            recorder.records.parameter_gradients[name] = None if gradient is None else as_array(gradient)
+            recorder.records.gradients.parameters[name] = None if gradient is None else as_array(gradient)
 
 
 def require_gradient(loss: Any) -> None:

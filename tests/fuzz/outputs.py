@@ -20,7 +20,7 @@ from cellbridge.parity.onnx_files.check import check_onnx
 from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.parity.report import json_report, junit, terminal
 from cellbridge.parity.report.report import Report
-from cellbridge.parity.sides.records import Run
+from cellbridge.parity.sides.run import Run, Wanted
 from cellbridge.parity.sides.torch_side import TorchSide
 from cellbridge.runtime.errors import CellbridgeError
 from cellbridge.runtime.ir.program import Program
@@ -49,7 +49,7 @@ def torch_module(random: Random, folder: Path) -> None:
     inputs = tuple(torch.from_numpy(np.array(x)) for x in generate_inputs(program, 0) if x.dtype.isbuiltin == 1)
     if len(inputs) == len(program.inputs):
         with limit_trips(MAX_TRIPS):
-            TorchSide("torch", module, inputs, {}).run(Run("float32", grads=random.random() < 0.5))
+            TorchSide("torch", module, inputs, {}).run(Run("float32", Wanted(random.random() < 0.5)))
 
 
 def report(random: Random, folder: Path) -> None:

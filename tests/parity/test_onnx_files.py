@@ -23,7 +23,7 @@ from cellbridge.parity.onnx_files.check import check_onnx
 from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.parity.results.comparison import NOT_KNOWN
 from cellbridge.parity.sides.onnxruntime_side import OnnxModelSide
-from cellbridge.parity.sides.records import Run
+from cellbridge.parity.sides.run import FORWARD, Run
 from cellbridge.runtime.errors import UsageError
 from cellbridge.runtime.ir.types import Type, Value, as_dtype
 from tests.converter.test_onnx_in import model
@@ -547,7 +547,7 @@ def test_a_file_that_crashes_onnx_runtime_is_an_error(tmp_path: Path) -> None:
     side.session._process.kill()
     ended = r"ONNX Runtime ended with signal 9 \(SIGKILL\) while it (loaded|ran) this file"
     with pytest.raises(UsageError, match=ended):
-        side.run(Run("float32", grads=False))
+        side.run(Run("float32", FORWARD))
 
 
 def named(path: Path, *names: str) -> str:

@@ -30,7 +30,7 @@ DIGITS = 4
 def frozen(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
     """Yield each parameter that the candidate has no gradient of, frozen."""
     for name, parameter in cell.program.parameters.items():
-        if parameter.trainable and evidence.candidate.parameter_gradients.get(name) is None:
+        if parameter.trainable and evidence.candidate.gradients.parameters.get(name) is None:
             shown = visible_name(name)
             cause = Cause("gradient", f"{shown} is frozen in the candidate only", attribute=name)
             changed = {**cell.program.parameters, name: replace(parameter, trainable=False)}
@@ -79,7 +79,7 @@ def _ratios(cell: CellProgram, evidence: Evidence) -> list[float]:
     keys = [key for key in cell.input_keys if key is not None]
     names = cell.program.parameters
     pairs = [(evidence.truth.values.get(key), evidence.candidate.values.get(key)) for key in keys]
-    ours, theirs = evidence.truth.parameter_gradients, evidence.candidate.parameter_gradients
+    ours, theirs = evidence.truth.gradients.parameters, evidence.candidate.gradients.parameters
     pairs += [(ours.get(name), theirs.get(name)) for name in names]
     found = (_ratio(one, other) for one, other in pairs if one is not None and other is not None)
     return [*dict.fromkeys(number for number in found if number is not None)]

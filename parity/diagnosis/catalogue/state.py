@@ -27,11 +27,11 @@ def momentum(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
     program = cell.program
     for name in program.updates:
         terms = _terms(program, name)
-        update = evidence.candidate.updates.get(name, evidence.candidate.buffers.get(name))
+        update = evidence.candidate.state.updates.get(name, evidence.candidate.state.buffers.get(name))
         if terms is None or update is None:
             continue
         kept, own = terms[0], 1.0 - terms[0]
-        old, new = program.buffers[name].data.astype(np.float64), evidence.truth.updates.get(name)
+        old, new = program.buffers[name].data.astype(np.float64), evidence.truth.state.updates.get(name)
         if new is None or own == 0:
             continue
         statistic = (new - kept * old) / own

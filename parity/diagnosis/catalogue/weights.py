@@ -49,7 +49,7 @@ def values(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
 def buffers(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
     """Yield the buffers whose values in the candidate are known and differ."""
     for name, buffer in cell.program.buffers.items():
-        array = evidence.candidate.buffers.get(name)
+        array = evidence.candidate.state.buffers.get(name)
         if array is not None and array.shape == buffer.data.shape and not np.array_equal(array, buffer.data):
             shown = visible_name(name)
             summary = f"{shown} {relation(buffer.data, array, {}) or 'has other values'} in the candidate"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,8 @@ from cellbridge import parity
 from cellbridge.parity.comparison.comparer import Comparer, _common_ancestor
 from cellbridge.parity.comparison.noise import Noise
 from cellbridge.parity.comparison.value_judge import ValueJudge
-from cellbridge.parity.sides.records import OUTPUT_GRADIENT, Key, Run
+from cellbridge.parity.sides.records import OUTPUT_GRADIENT, Key
+from cellbridge.parity.sides.run import ReferenceRun, Run
 from cellbridge.parity.sides.torch_side import TorchSide
 from cellbridge.parity.verdicts.judge import Tolerance
 
@@ -45,8 +48,8 @@ def test_a_small_difference_of_large_gradients_inherits_their_rounding(share: fl
     torch.manual_seed(0)
     side = TorchSide("torch", FarFromTheKeys(), (torch.rand(3, 4),), {})
     truth = side.run(Run("float64"))
-    run = Run("float32", True, truth.cotangents, truth.draws, feed=truth, slots=truth.slots)
-    noise, other = Noise(side, truth, run), side.run(Run("float64", True, truth.cotangents, truth.draws, feed=truth))
+    run = Run("float32", reference=ReferenceRun.of(truth, truth.gradients.cotangents), feed=truth)
+    noise, other = Noise(side, truth, run), side.run(replace(run, dtype="float64"))
     key = Key("key", 0, OUTPUT_GRADIENT, "result")
     assert np.abs(truth.values[key]).max() < 1e-20 < np.abs(truth.values[Key("", 0, OUTPUT_GRADIENT, "result")]).max()
     assert truth.values[key].any()

@@ -13,7 +13,8 @@ from cellbridge import parity
 from cellbridge.converter import from_torch
 from cellbridge.parity.comparison import value_judge
 from cellbridge.parity.sides.interpreter_side import InterpreterSide
-from cellbridge.parity.sides.records import Array, Key, Records, Run
+from cellbridge.parity.sides.records import Array, Key, Records
+from cellbridge.parity.sides.run import ReferenceRun, Run, Wanted
 from cellbridge.parity.sides.torch_side import TorchSide
 
 
@@ -52,7 +53,7 @@ def test_the_report_is_the_same(slope: float, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(InterpreterSide, "run", run)
     monkeypatch.setattr(value_judge, "LARGE", 0)
     assert report_on(slope) == expected
-    kept = [{key.path for key in records.values} for run, records in runs if run.passes is not None]
+    kept = [{key.path for key in records.values} for run, records in runs if run.wanted.passes is not None]
     assert len(kept) == 2
     assert all(paths == ({""} if slope == 0.1 else {"", "act"}) for paths in kept)
 
@@ -66,7 +67,7 @@ def test_a_run_keeps_only_what_does_not_pass() -> None:
         np.testing.assert_allclose(value, truth.values[key], rtol=1e-12)
         return key.path != "act"
 
-    run = Run("float64", True, truth.cotangents, feed=truth, slots=truth.slots, passes=passes)
+    run = Run("float64", Wanted(passes=passes), ReferenceRun.of(truth, truth.gradients.cotangents), truth)
     records = InterpreterSide("interpreter", from_torch(Network(), (X,)), (X,), {}).run(run)
     assert set(asked) == set(truth.values)
     assert {key.path for key in records.values} == {"act"}

@@ -13,7 +13,8 @@ from torch.nn import functional
 from cellbridge.parity import check, compare
 from cellbridge.parity.comparison.measured_errors import MAX_SAMPLES
 from cellbridge.parity.comparison.noise import Noise
-from cellbridge.parity.sides.records import OUTPUT, Key, Run
+from cellbridge.parity.sides.records import OUTPUT, Key
+from cellbridge.parity.sides.run import ReferenceRun, Run
 from cellbridge.parity.sides.torch_modes import JitteredOperators
 from cellbridge.parity.sides.torch_side import TorchSide
 from tests.parity.networks import mixed
@@ -25,7 +26,7 @@ def _noise(dtype: str = "float32", *, isolated: bool = False) -> Noise:
     module, args = mixed()
     side = TorchSide("torch", module, args, {}, working_dtype="float32")
     truth = side.run(Run("float64"))
-    run = Run(dtype, True, truth.cotangents, truth.draws, slots=truth.slots)
+    run = Run(dtype, reference=ReferenceRun.of(truth, truth.gradients.cotangents))
     return Noise(side, truth, replace(run, feed=truth) if isolated else run)
 
 
@@ -65,7 +66,9 @@ def test_a_number_without_dimensions_is_jittered_too(isolated: bool) -> None:
 
     side = TorchSide("torch", Mean(), (torch.randn(7, 5),), {})
     truth = side.run(Run("float64"))
-    noise = Noise(side, truth, Run("float32", True, truth.cotangents, truth.draws, truth if isolated else None))
+    settled = ReferenceRun.of(truth, truth.gradients.cotangents)
+    run = Run("float32", reference=settled, feed=truth if isolated else None)
+    noise = Noise(side, truth, run)
     while noise.sample():
         pass
     assert noise.samples["rounding"] == MAX_SAMPLES
@@ -80,7 +83,7 @@ def test_parameters_and_updates_have_noise_too() -> None:
     module, args = nn.Sequential(nn.Linear(5, 5), nn.BatchNorm1d(5)), (torch.randn(7, 5),)
     side = TorchSide("torch", module, args, {}, train=True)
     truth = side.run(Run("float64"))
-    noise = Noise(side, truth, Run("float32", True, truth.cotangents, truth.draws))
+    noise = Noise(side, truth, Run("float32", reference=ReferenceRun.of(truth, truth.gradients.cotangents)))
     assert 0 < noise.error(("parameter", "0.weight")) < 1e-4
     assert 0 < noise.error(("update", "1.running_mean")) < 1e-6
 
@@ -196,7 +199,7 @@ def test_inner_values_are_moved_where_the_inputs_are_integers() -> None:
     torch.manual_seed(0)
     side = TorchSide("torch", Tokens(), (torch.randint(0, 32, (4, 9)),), {}, working_dtype="float32")
     truth = side.run(Run("float64"))
-    noise = Noise(side, truth, Run("float32", True, truth.cotangents, truth.draws, slots=truth.slots))
+    noise = Noise(side, truth, Run("float32", reference=ReferenceRun.of(truth, truth.gradients.cotangents)))
     first = noise.error(("parameter", "weight"))
     for _ in range(4):
         noise.sample()

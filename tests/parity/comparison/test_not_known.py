@@ -16,7 +16,8 @@ from cellbridge import parity
 from cellbridge.parity.cli import main
 from cellbridge.parity.report.report import Report
 from cellbridge.parity.sides.exported_side import ExportedSide
-from cellbridge.parity.sides.records import OUTPUT, Records, Run
+from cellbridge.parity.sides.records import OUTPUT, Records
+from cellbridge.parity.sides.run import Run
 
 
 class Computed(nn.Module):

@@ -10,7 +10,7 @@ from cellbridge.parity.comparison import diagnoses
 from cellbridge.parity.comparison.networks import HasProgram
 from cellbridge.parity.diagnosis.cell_program import Network
 from cellbridge.parity.sides.interpreter_side import InterpreterSide
-from cellbridge.parity.sides.records import Run
+from cellbridge.parity.sides.run import Run
 from cellbridge.parity.sides.torch_side import TorchSide
 from cellbridge.runtime.errors import ConversionError
 

@@ -32,7 +32,8 @@ from cellbridge.parity.onnx_files.check import check_onnx
 from cellbridge.parity.report.report import Report
 from cellbridge.parity.results.cause import Cause
 from cellbridge.parity.sides.onnxruntime_side import OnnxModelSide
-from cellbridge.parity.sides.records import OUTPUT, Key, Run
+from cellbridge.parity.sides.records import OUTPUT, Key
+from cellbridge.parity.sides.run import Run
 from cellbridge.parity.sides.runtime_model import RuntimeModel
 from cellbridge.runtime.lowering.workarounds import WORKAROUNDS
 from cellbridge.runtime.ops.registry import get

@@ -17,7 +17,8 @@ from cellbridge.parity.cli import main
 from cellbridge.parity.locks import snapshot
 from cellbridge.parity.locks.lock_file import read_lock
 from cellbridge.parity.sides.exported_side import ExportedSide
-from cellbridge.parity.sides.records import OUTPUT, Records, Run
+from cellbridge.parity.sides.records import OUTPUT, Records
+from cellbridge.parity.sides.run import Run
 
 MODEL = """
 import os

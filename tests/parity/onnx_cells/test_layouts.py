@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cellbridge.converter import from_torch
 from cellbridge.parity.onnx_cells.layouts import Layout, find_layout
 from cellbridge.parity.onnx_cells.parameter_rows import with_rows_of_the_module
-from cellbridge.parity.sides.records import ParameterInfo
+from cellbridge.parity.sides.side import ParameterInfo
 
 
 @st.composite

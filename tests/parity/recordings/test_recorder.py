@@ -40,8 +40,8 @@ def test_what_is_recorded_is_read_again(tmp_path: Path) -> None:
     np.testing.assert_array_equal(values["layers.0", 0, "output", "[1][0]"], X.T)
     np.testing.assert_array_equal(values["layers.0", 0, "output_gradient", "[0]"], X * 3)
     np.testing.assert_array_equal(run.parameters["layers.0.weight"], X)
-    np.testing.assert_array_equal(run.records.parameter_gradients["layers.0.weight"], X - 1)
-    np.testing.assert_array_equal(run.records.updates["layers.0.mean"], X[1])
+    np.testing.assert_array_equal(run.records.gradients.parameters["layers.0.weight"], X - 1)
+    np.testing.assert_array_equal(run.records.state.updates["layers.0.mean"], X[1])
 
 
 def test_the_files_are_plain_safetensors(tmp_path: Path) -> None:

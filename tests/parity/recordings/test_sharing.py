@@ -123,7 +123,7 @@ def test_the_recorder_writes_a_shared_parameter_once(tmp_path: Path) -> None:
         recording = open_recording(tmp_path / name)
         assert recording.aliases == {"out.weight": "words.weight"}
         run = recording.run(recording.working_dtype)
-        assert list(run.parameters) == list(run.records.parameter_gradients) == ["words.weight"]
+        assert list(run.parameters) == list(run.records.gradients.parameters) == ["words.weight"]
 
 
 def test_equal_tensors_with_gradients_of_their_own_are_not_shared(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,8 @@ from torch import Tensor, nn
 from cellbridge.parity.comparison.networks import network_of
 from cellbridge.parity.comparison.noise import Noise
 from cellbridge.parity.rounding_bounds.cell_bounds import CellBounds
-from cellbridge.parity.sides.records import INPUT_GRADIENT, OUTPUT, Key, Run
+from cellbridge.parity.sides.records import INPUT_GRADIENT, OUTPUT, Key
+from cellbridge.parity.sides.run import FORWARD, ReferenceRun, Run
 from cellbridge.parity.sides.torch_side import TorchSide
 
 
@@ -35,8 +38,8 @@ def sampled() -> tuple[TorchSide, Noise, Noise, CellBounds]:
         "torch", Encoder().eval(), (torch.randn(2, 50, 32, generator=torch.Generator().manual_seed(0)),), {}
     )
     truth = side.run(Run("float64"))
-    run = Run("float32", True, truth.cotangents, truth.draws, slots=truth.slots, result=truth.result)
-    fed = Run("float32", True, truth.cotangents, truth.draws, truth, slots=truth.slots, result=truth.result)
+    run = Run("float32", reference=ReferenceRun.of(truth, truth.gradients.cotangents))
+    fed = replace(run, feed=truth)
     noises = Noise(side, truth, run), Noise(side, truth, fed)
     return side, *noises, CellBounds(network_of(side, fed), "float32")
 
@@ -106,7 +109,7 @@ def test_a_bound_is_proved_up_to_half_of_the_digits(
 
     side = TorchSide("torch", Logit(), (torch.tensor([x]),), {})
     truth = side.run(Run("float64"))
-    run = Run("float32", False, truth.cotangents, truth.draws, truth, slots=truth.slots, result=truth.result)
+    run = Run("float32", FORWARD, ReferenceRun.of(truth, truth.gradients.cotangents), truth)
     bound = CellBounds(network_of(side, run), "float32").of_cell("")[Key("", 0, OUTPUT, "result")]
     assert proved[0] <= bound.proved[0] <= proved[1]
     assert possible[0] <= bound.possible[0] <= possible[1]

@@ -16,7 +16,7 @@ from cellbridge.parity.comparison.judging import judge_sides
 from cellbridge.parity.options import Options
 from cellbridge.parity.sides import boundary_keys, interpreter_side, parameter_users
 from cellbridge.parity.sides.interpreter_side import InterpreterSide
-from cellbridge.parity.sides.records import Run
+from cellbridge.parity.sides.run import FORWARD, Run, Wanted
 from cellbridge.parity.support.progress import NoProgress
 
 
@@ -41,7 +41,7 @@ def test_only_boundaries_of_which_something_is_recorded_are_looked_at(
     side.run(Run("float64"))
     assert {"", "0", "1"} <= set(paths)
     paths.clear()
-    side.run(Run("float64", inner=False))
+    side.run(Run("float64", Wanted(inner=False)))
     assert set(paths) == {""}
 
 
@@ -54,7 +54,7 @@ def test_identities_are_not_evaluated(side: InterpreterSide, monkeypatch: pytest
         return evaluate(op, *rest)
 
     monkeypatch.setattr(interpreter_side, "evaluate_or_remember", counted)
-    side.run(Run("float64", grads=False))
+    side.run(Run("float64", FORWARD))
     assert ops == {"linear": 1, "tanh": 1}
 
 
@@ -69,9 +69,9 @@ def test_what_a_program_says_of_its_parameters_and_lines_is_looked_for_once(
     monkeypatch.setattr(parameter_users, "_look_for_users", again)
     monkeypatch.setattr(interpreter_side._BoundaryObserver, "_look_up_source", again)
     second = side.run(Run("float64"))
-    assert second.sources == first.sources
-    assert any(first.sources.values())
-    assert second.parameter_users == first.parameter_users == {"0.weight": "0", "0.bias": "0"}
+    assert second.boundaries.sources == first.boundaries.sources
+    assert any(first.boundaries.sources.values())
+    assert second.users.cells == first.users.cells == {"0.weight": "0", "0.bias": "0"}
 
 
 @pytest.mark.probes
@@ -88,9 +88,9 @@ def test_probes_of_outputs_record_no_values_inside(side: InterpreterSide, monkey
         side, [InterpreterSide("another", side.program, tuple(side.inputs), {})], Options(probe=True), NoProgress()
     )
     assert report.ok
-    on_probes = [settings for settings in runs if settings.arguments is not None and not settings.grads]
+    on_probes = [settings for settings in runs if settings.call.arguments is not None and not settings.wanted.grads]
     assert len(on_probes) > 10
-    assert not any(settings.inner for settings in on_probes)
+    assert not any(settings.wanted.inner for settings in on_probes)
 
 
 @pytest.mark.slow  # it imports torch in a process of its own

@@ -9,16 +9,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cellbridge.parity.sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Key, Records, Run
+from cellbridge.parity.sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Key, Records
+from cellbridge.parity.sides.run import ReferenceRun, Run
 from cellbridge.parity.sides.torch_side import TorchSide
 
 X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
 
 
 def records(module: nn.Module, dtype: str = "float64", feed: Records | None = None) -> Records:
-    run = Run(dtype, True)
+    run = Run(dtype)
     if feed is not None:
-        run = Run(dtype, True, feed.cotangents, feed.draws, feed=feed, slots=feed.slots, result=feed.result)
+        run = Run(dtype, reference=ReferenceRun.of(feed, feed.gradients.cotangents), feed=feed)
     return TorchSide("torch", module, (X,), {}).run(run)
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from cellbridge.converter import from_torch
 from cellbridge.parity.sides import remembered
 from cellbridge.parity.sides.interpreter_side import InterpreterSide
-from cellbridge.parity.sides.records import Run
+from cellbridge.parity.sides.run import Run
 
 
 def side(layer: nn.Module, x: torch.Tensor) -> InterpreterSide:

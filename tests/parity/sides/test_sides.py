@@ -14,7 +14,8 @@ from cellbridge.parity import check
 from cellbridge.parity.sides.exported_side import ExportedSide
 from cellbridge.parity.sides.interpreter_side import InterpreterSide
 from cellbridge.parity.sides.onnxruntime_side import OnnxModelSide
-from cellbridge.parity.sides.records import INPUT, OUTPUT, Key, Run
+from cellbridge.parity.sides.records import INPUT, OUTPUT, Key
+from cellbridge.parity.sides.run import ReferenceRun, Run, Wanted
 from cellbridge.parity.sides.torch_side import TorchSide
 from cellbridge.runtime.errors import UsageError
 from tests.parity.networks import mixed
@@ -24,14 +25,14 @@ def test_torch_and_interpreter_record_the_same_boundaries_and_numbers() -> None:
     module, args = mixed()
     truth = TorchSide("torch", module, args, {}).run(Run("float64"))
     program = converter.from_torch(module, args)
-    run = Run("float64", True, truth.cotangents, truth.draws, slots=truth.slots)
+    run = Run("float64", reference=ReferenceRun.of(truth, truth.gradients.cotangents))
     records = InterpreterSide("interpreter", program, args, {}).run(run)
     assert records.values.keys() == truth.values.keys()
     assert records.slots.keys() == truth.slots.keys()
     for key, value in truth.values.items():
         np.testing.assert_allclose(records.values[key], value, rtol=1e-9, atol=1e-12, err_msg=str(key))
-    for name, gradient in truth.parameter_gradients.items():
-        np.testing.assert_allclose(records.parameter_gradients[name], gradient, rtol=1e-9, atol=1e-12)
+    for name, gradient in truth.gradients.parameters.items():
+        np.testing.assert_allclose(records.gradients.parameters[name], gradient, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["torch", "interpreter", "onnxruntime"])
@@ -49,7 +50,7 @@ def test_a_fed_cell_computes_on_what_it_is_fed(kind: str) -> None:
     fed, made = Key("softmax", 0, INPUT, "input"), Key("softmax", 0, OUTPUT, "result")
     other = np.random.default_rng(0).standard_normal(truth.values[fed].shape)
     feed = replace(truth, values=truth.values | {fed: other})
-    run = Run("float32", kind != "onnxruntime", truth.cotangents, truth.draws, feed=feed, slots=truth.slots)
+    run = Run("float32", Wanted(kind != "onnxruntime"), ReferenceRun.of(truth, truth.gradients.cotangents), feed)
     records = side.run(run)
     expected = torch.softmax(torch.from_numpy(other), -1).numpy()
     np.testing.assert_allclose(records.values[made], expected, rtol=1e-5, atol=1e-6)
@@ -62,7 +63,7 @@ def test_only_the_root_is_recorded_where_nothing_else_is_asked_for() -> None:
     module, args = mixed()
     program = converter.from_torch(module, args)
     for side in (TorchSide("torch", module, args, {}), InterpreterSide("interpreter", program, args, {})):
-        records = side.run(Run("float32", inner=False))
+        records = side.run(Run("float32", Wanted(inner=False)))
         assert {key.path for key in records.values} == {""}
 
 
