@@ -11,27 +11,24 @@ from typing import Any
 import numpy as np
 
 from .ir.types import is_floating, is_half
+from .traits import Traits
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Compute dtypes by operator; an operator in neither list computes in the widest dtype of its operands.
+    """Compute dtypes by operator, which `Traits.mixed_precision` tells.
 
     Attributes:
-        low: the half-precision dtype.
-        in_low: names of the ops that compute in it.
-        in_float32: names of the ops that compute in float32.
+        half: the half-precision dtype.
     """
 
-    low: np.dtype[Any]
-    in_low: frozenset[str]
-    in_float32: frozenset[str]
+    half: np.dtype[Any]
 
-    def dtype_for(self, op: str, operands: Iterable[Any]) -> np.dtype[Any] | None:
+    def dtype_for(self, traits: Traits, operands: Iterable[Any]) -> np.dtype[Any] | None:
         """Return the dtype to which an op casts its floating-point operands; None for no cast."""
-        if op in self.in_low:
-            return self.low
-        if op in self.in_float32:
+        if traits.mixed_precision == "half":
+            return self.half
+        if traits.mixed_precision == "float32":
             return _FLOAT32
         dtypes = {x.dtype for x in operands if hasattr(x, "dtype") and is_floating(x.dtype)}
         if len(dtypes) < 2:
@@ -57,10 +54,12 @@ def compute_dtype() -> np.dtype[Any] | None:
     return None if isinstance(setting, Policy) else setting
 
 
-def dtype_for(op: str, operands: Iterable[Any]) -> np.dtype[Any] | None:
-    """Return the dtype to which an op currently casts its floating-point operands; None for no cast."""
+def dtype_for(traits: Traits, operands: Iterable[Any]) -> np.dtype[Any] | None:
+    """Return the dtype to which an op of these traits casts its floating-point operands now; None for no cast."""
     setting = _precision.forced or _precision.dtype
-    return setting.dtype_for(op, operands) if isinstance(setting, Policy) else setting
+    if setting is None or traits.mixed_precision == "as given":
+        return None
+    return setting.dtype_for(traits, operands) if isinstance(setting, Policy) else setting
 
 
 def current_setting() -> Any:

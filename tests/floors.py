@@ -5,7 +5,7 @@ from __future__ import annotations
 FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "runtime": (
         # the core: programs, run and differentiated
-        ("installed.py", "lazy.py", "namespace.py", "visible.py", "providers.py"),
+        ("installed.py", "lazy.py", "namespace.py", "visible.py", "providers.py", "traits.py"),
         ("errors.py",),
         (
             "checks.py",

@@ -9,7 +9,7 @@ from typing import Any
 from ...runtime.errors import ConversionError
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Node, Value
-from ...runtime.ops.random import RANDOM_OPS
+from ...runtime.ops.registry import get
 from ..structure.interfaces import Interface
 from .forms import FORMS, WITHOUT_FORM, MultiOutput, Operation, UnsupportedForm
 from .layers.network import CellNetwork
@@ -147,7 +147,7 @@ class Construct:
         return StepResult(text, pattern, effect=True, apart=listed, fallback=fallback)
 
     def _compute(self, step: CallStep, node: Node) -> None:
-        effect = node.op in RANDOM_OPS or node.op == "dropout" or bool(node.attributes.get("dropout"))
+        effect = get(node.op).traits.draws or node.op == "dropout" or bool(node.attributes.get("dropout"))
         if not effect and not any(self.uses[value] for value in node.outputs):
             return
         operation = Operation(self.scope, node)

@@ -18,6 +18,7 @@ from ...runtime.errors import CellbridgeError
 from ...runtime.ir.dims import Dim, SymbolicDim, maximum, minimum, product
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import BOOL, CellCall, Node
+from ...runtime.ops.registry import get
 from ...runtime.programs.interpreter import execute
 from ...runtime.registration import register_as
 from ...runtime.tracing import Builder, SymbolicTensor
@@ -29,14 +30,6 @@ from .model.values import Array, KnownTensor, known_dims
 MAX_SIZE_ELEMENTS = 1000  # elements of a tensor of sizes, some of them symbolic
 MAX_NODE_ELEMENTS = 2**16  # elements that a node may compute on import; larger results are computed by the program
 MAX_TOTAL_ELEMENTS = 2**28  # elements that all nodes together may compute on import
-COSTLY = frozenset(
-    {
-        "adaptive_avg_pool", "adaptive_max_pool", "attention_weights", "attention_with_weights", "avg_pool", "conv",
-        "conv_transpose", "determinant", "dft", "grouped_matmul", "gru", "gru_with_gates", "inverse", "linear", "lstm",
-        "lstm_with_gates", "matmul", "max_pool", "resize", "rnn", "scaled_dot_product_attention",
-    }
-)  # fmt: skip
-"""Ops that aren't folded, since they take many steps per element and don't compute shapes."""
 Apply = Callable[[Any, Any, list[Any], Builder], Any]
 
 
@@ -51,8 +44,11 @@ class Budget:
         self.left = MAX_TOTAL_ELEMENTS
 
     def allows(self, nodes: Sequence[Node]) -> bool:
-        """Whether these nodes may be computed; their elements are subtracted from the budget."""
-        if any(node.op in COSTLY for node in nodes):
+        """Whether these nodes may be computed; their elements are subtracted from the budget.
+
+        Nodes that take many steps for each element may not; they compute no shapes.
+        """
+        if any(get(node.op).traits.costly for node in nodes):
             return False
         shapes = [value.shape for node in nodes for value in node.outputs]
         count = sum(math.prod(d if isinstance(d, int) else MAX_NODE_ELEMENTS + 1 for d in shape) for shape in shapes)

@@ -14,7 +14,7 @@ from ...runtime.ir.types import Value
 from ...runtime.lowering import opsets
 from ...runtime.lowering.model import lower_program
 from ...runtime.lowering.writing import Tensors, add_initializers, write
-from ...runtime.ops.random import RANDOM_OPS
+from ...runtime.ops.registry import get
 from ...runtime.programs import random_inputs
 from ...runtime.programs.plan import plan
 from .axes import AxisNames, DynamicAxes
@@ -110,13 +110,13 @@ def onnx_parts(
     results += [(value.name, value) for value in observe]
     nodes = [step.node for step in plan(program, list(dict.fromkeys(value for _, value in results)))]
     if draws_as_inputs:
-        draws = [node for node in nodes if node.op in RANDOM_OPS]
+        draws = [node for node in nodes if get(node.op).traits.draws]
         program = random_inputs.draws_as_inputs(program, draws)
         nodes = [node for node in nodes if node not in draws]
     inputs: Named = list(zip(input_names(program), program.inputs, strict=True))
 
     axes = AxisNames([*inputs, *results], dynamic_axes or {})
-    choice = opsets.choose(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
+    choice = opsets.choose(opset, draws=any(get(node.op).traits.draws for node in nodes))
     lowering, choice = lower_program(program, nodes, choice, inputs, results)
     if optimize:
         lowering.optimize()

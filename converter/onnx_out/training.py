@@ -19,7 +19,7 @@ from ...runtime.lowering.rewrites import rewrite, upcast_half_precision
 from ...runtime.lowering.writing import add_initializers, write
 from ...runtime.nn.wrap.training_step import TrainingStep
 from ...runtime.ops import elementwise
-from ...runtime.ops.random import RANDOM_OPS
+from ...runtime.ops.registry import get
 from ...runtime.programs.plan import plan
 from ...runtime.storage.safetensors_bytes import to_bytes
 from ...runtime.tracing import Builder, SymbolicTensor
@@ -83,7 +83,7 @@ def training_step_to_onnx(
         used.add(name)
         inputs.append((name, value))
     nodes = [node.node for node in plan(program, [value for _, value in results])]
-    choice = opsets.choose(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
+    choice = opsets.choose(opset, draws=any(get(node.op).traits.draws for node in nodes))
     lowering, choice = lower_program(program, nodes, choice, [*inputs, *state_inputs.items()], results)
     lowering.optimize()
     for (name, _), (unique, _) in zip(results, lowering.results, strict=True):

@@ -12,8 +12,7 @@ from ...converter.torch_out.export import to_torch
 from ...runtime.ir.program import Program
 from ...runtime.lowering.nodes import has_operator
 from ...runtime.lowering.precomputed import Precomputed
-from ...runtime.ops import get
-from ...runtime.ops.random import RANDOM_OPS
+from ...runtime.ops.registry import get
 
 FROM_IR, FROM_ONNX = "torch from IR", "torch from ONNX"
 
@@ -31,7 +30,8 @@ def ways_back(program: Program) -> dict[str, torch.nn.Module]:
     networks = {FROM_IR: to_torch(program)}
     precomputed = Precomputed(program)
     lacks_onnx_form = any(
-        node.op in RANDOM_OPS or node.op == "own_gradient" or get(node.op).onnx_rule is None for node in program.nodes
+        get(node.op).traits.draws or node.op == "own_gradient" or get(node.op).onnx_rule is None
+        for node in program.nodes
     )
     is_precomputed = any(node.outputs[0] in precomputed and not has_operator(node) for node in program.nodes)
     if not (program.train or program.updates or lacks_onnx_form or is_precomputed):

@@ -14,7 +14,7 @@ from ...converter.capture.other_numbers import other_numbers
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.dims import substitute_nested
 from ...runtime.ir.types import Node, Value
-from ...runtime.ops.registry import evaluate, get
+from ...runtime.ops.registry import evaluate, get, ops_with
 from ...runtime.programs.interpreter import bind
 from ..diagnosis.cell_program import Network
 from ..results.notes import warnings_as_notes
@@ -35,9 +35,7 @@ VECTORS: Mapping[str, Mapping[int, int]] = {"eigh": {1: -1}, "eig": {1: -1}, "sv
 """For ops with vectors as results: the number of each such output, and the axis along which the vectors lie."""
 INDICES = {"argmax": 0, "argmin": 0, "sort": 1, "topk": 1}
 """For ops with indices of sorted elements: the number of that output."""
-MOVING = frozenset({
-    "boundary", "cast", "expand", "flip", "gather", "reshape", "roll", "slice", "stop_gradient", "take", "transpose",
-})  # fmt: skip
+MOVING = ops_with(lambda of: of.moves == "first") | {"cast"}
 """Ops that move or leave out elements of their first operand, and compute nothing."""
 
 

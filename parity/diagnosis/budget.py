@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value
+from ...runtime.ops.registry import ops_with
 from ..sides.records import Records
 
 WORK = 3e9
@@ -29,7 +30,7 @@ PRODUCTS = 32
 """Multiplications of a matrix product or convolution that take as long as an element."""
 TURNS = 16
 """How often the body of a loop is taken to run."""
-CONTRACTIONS = frozenset({"matmul", "linear", "conv", "conv_transpose", "scaled_dot_product_attention"})
+CONTRACTIONS = ops_with(lambda of: of.products) | {"scaled_dot_product_attention"}
 GUARD_SECONDS = 600.0
 """The longest search, if no other is asked for."""
 

@@ -12,7 +12,7 @@ from ...runtime.errors import ConversionError
 from ...runtime.ir.dims import substitute_nested, symbols_in
 from ...runtime.ir.program import Program, part_of
 from ...runtime.ir.types import Node, Type, Value
-from ...runtime.ops.random import RANDOM_OPS
+from ...runtime.ops.registry import get
 from ...runtime.programs.interpreter import bind, execute
 from ..dtypes import cast_floating
 from ..sides.boundary_keys import BoundaryKeys, match_root
@@ -138,8 +138,8 @@ class Network:
             for node in self.program.nodes
             if (self._is_inside(node, number) if node.op == "boundary" else self._owners[node.cell] == number)
         ]
-        drawn = {node.outputs[0]: node for node in own if node.op in RANDOM_OPS}
-        own = [node for node in own if node.op not in RANDOM_OPS]
+        drawn = {node.outputs[0]: node for node in own if get(node.op).traits.draws}
+        own = [node for node in own if not get(node.op).traits.draws]
         entries, exits = self._boundaries(number)
         gradients = {value: key for value, key, _ in entries}
         slots = {mark.outputs[0]: mark.attributes["slot"] for mark in self._marks(number)}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value
-from ...runtime.ops.random import RANDOM_OPS
+from ...runtime.ops.registry import get
 from ...runtime.programs.interpreter import execute
 from ...runtime.tracing import Builder
 from ..sides.records import Array
@@ -83,7 +83,7 @@ def with_tables(cell: CellProgram) -> CellProgram | None:
     fixed = {constant.value for constant in program.constants}
     nodes: list[Node] = []
     for node in program.nodes:
-        if node.op not in RANDOM_OPS and all(value is None or value in fixed for value in node.inputs):
+        if not get(node.op).traits.draws and all(value is None or value in fixed for value in node.inputs):
             fixed.update(node.outputs)
             nodes.append(node)
     own = {id(node) for node in nodes}

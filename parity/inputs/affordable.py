@@ -11,13 +11,14 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT64, Value, is_floating
 from ...runtime.memory import memory_size, size_in_words
 from ...runtime.ops.higher_order.trips import limit_trips
+from ...runtime.ops.registry import ops_with
 from ...runtime.programs.interpreter import bind, execute
 from ...runtime.programs.plan import plan
 from ..sides.records import Array
 
 MAX_TRIPS = 2**14
-LOOPS = frozenset({"loop", "scan"})
-VIEWS = frozenset({"boundary", "reshape", "expand", "transpose", "slice"})  # ops whose results share memory
+LOOPS = ops_with(lambda of: of.repeats)
+VIEWS = ops_with(lambda of: of.view)
 
 
 def require_affordable(program: Program, inputs: Sequence[Array], *, grads: bool) -> None:

@@ -31,6 +31,7 @@ from ...runtime.ir.dims import SymbolicDim, evaluate, symbols_in
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import BOOL, FLOAT64, Node, Value, is_floating
 from ...runtime.memory import check_memory
+from ...runtime.ops.registry import get
 from ..sides.records import Array
 from .arrays import array_shapes, read_arrays
 from .sizes import Sizes, format_sizes
@@ -41,7 +42,6 @@ OTHER_SIZES = ((2, 64), (1, 64), (2, 224), (1, 224), (1, 256), (1, 512), (1, 102
 POWERS = np.dtype(ml_dtypes.float8_e8m0fnu)  # a dtype of powers of two, in which 0 and negative numbers are NaN
 OTHER_TEXT = "a text"
 MAX_INPUT_ELEMENTS = 2**24  # elements of a generated input
-PASS_THROUGH = frozenset({"boundary", "cast", "reshape", "expand", "transpose", "concat", "slice"})
 WINDOWS = frozenset({"BlackmanWindow", "HammingWindow", "HannWindow"})
 """Operators with a length as their operand."""
 LENGTH = 6
@@ -310,10 +310,18 @@ def tables(program: Program, indices: Value) -> Iterator[int]:
 
 
 def _readers(program: Program, value: Value) -> Iterator[tuple[Node, Collection[Value]]]:
-    """Yield the nodes that read an input, or what ops of `PASS_THROUGH` make of it, with all such values so far."""
+    """Yield the nodes that read an input, or its elements in another place or dtype, with all such values so far."""
     derived = {value}
     for node in program.nodes:
         if derived.intersection(v for v in node.inputs if v is not None):
             yield node, derived
-            if node.op in PASS_THROUGH:
+            if not derived.isdisjoint(_moved(node)):
                 derived.update(node.outputs)
+
+
+def _moved(node: Node) -> Sequence[Value | None]:
+    """Return the operands whose elements the results of a node consist of."""
+    moves = get(node.op).traits.moves
+    if moves == "several":
+        return [value for value in node.inputs if value is not None and value.dtype == node.outputs[0].dtype]
+    return node.inputs[:1] if moves == "first" or node.op == "cast" else ()

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value
 from ...runtime.namespace import Namespace
-from ...runtime.ops.random import RANDOM_OPS
+from ...runtime.ops.registry import get
 from ..sides.records import INPUT, OUTPUT
 from .ownership import Ownership
 
@@ -54,7 +54,7 @@ class _Copier:
         stored = self.program.constant_data
         return (
             len(node.outputs) == 1
-            and node.op not in RANDOM_OPS
+            and not get(node.op).traits.draws
             and not any(isinstance(attribute, Program) for attribute in node.attributes.values())
             and any(value not in stored for value in operands)
         )

@@ -13,12 +13,12 @@ import numpy as np
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...runtime.ir.program import Program
+from ...runtime.ops.registry import get
 from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from .operations import program_of, watch
 
 THRESHOLD = 20.0
-COMPARING = frozenset({"greater", "greater_equal", "less", "less_equal"})
 
 
 def approximation(side: Side) -> float:
@@ -34,7 +34,7 @@ def _of_program(program: Program) -> float:
     thresholds = [node.attributes["threshold"] for node in curves]
     operands = {node.inputs[0] for node in curves}
     for node in program.nodes:  # exported, it is a choice between x and ONNX's Softplus, which has no threshold
-        if node.op in COMPARING and node.inputs[0] in operands:
+        if get(node.op).traits.compares and node.inputs[0] in operands:
             bound = node.inputs[1]
             if bound is not None and bound in program.constant_data:
                 thresholds.append(float(program.constant_data[bound].astype(np.float64).max(initial=-math.inf)))

@@ -16,6 +16,7 @@ from torch import nn
 from ...converter.structure.program_names import named_modules
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import is_floating
+from ...runtime.ops.registry import ops_with
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import INPUT, OUTPUT, Array, Key, Records
 from ..sides.side import Side
@@ -23,9 +24,9 @@ from ..sides.torch_side import TorchSide
 from .probe import Change
 
 AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.modules.batchnorm._BatchNorm)
-MULTIPLYING = frozenset({"linear", "matmul", "conv", "batch_norm"})
+MULTIPLYING = ops_with(lambda of: of.products) | {"batch_norm"}
 """Ops that an affine layer of a program consists of, with those that add and arrange."""
-ARRANGING = frozenset({"boundary", "add", "transpose", "reshape", "expand"})
+ARRANGING = ops_with(lambda of: of.moves == "first") | {"add"}
 
 
 @dataclass(frozen=True)

@@ -22,34 +22,27 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value, is_floating
+from ...runtime.ops.registry import get, ops_with
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from .operations import watch
 
-EXACT = frozenset({
-    # ops of programs
-    "abs", "boundary", "cast", "ceil", "clamp", "concat", "equal", "expand", "flip", "floor", "full", "gather",
-    "greater", "greater_equal", "hardtanh", "less", "less_equal", "max_pool", "maximum", "minimum", "neg", "not_equal",
-    "pad", "reduce_max", "reduce_min", "relu", "reshape", "roll", "round", "sign", "slice", "tile", "transpose",
-    "trunc", "where", "arange",
+EXACT = ops_with(lambda of: of.exact or of.moves or of.compares) | {
     # torch's operators
     "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "amax", "amin", "cat", "clamp_max", "clamp_min", "clone",
     "constant_pad_nd", "copy", "detach", "eq", "full_like", "ge", "gt", "index", "index_select", "le", "lift_fresh",
     "lt", "masked_fill", "max", "max_pool2d_with_indices", "max_pool3d_with_indices", "min", "ne", "ones_like",
     "permute", "repeat", "select", "split", "squeeze", "stack", "t", "unbind", "unsqueeze", "view", "zeros_like",
-})  # fmt: skip
-"""Ops that compute numbers of their operands without rounding: equal ones stay equal."""
+}  # fmt: skip
+"""Operations that compute numbers of their operands without rounding: equal ones stay equal."""
 TAKING = frozenset({
-    "argmax", "argmin", "reduce_max", "reduce_min", "max_pool", "adaptive_max_pool", "cummax", "cummin", "amax", "amin",
-    "max", "min", "max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d",
-    "adaptive_max_pool3d",
+    "argmax", "argmin", "amax", "amin", "cummax", "cummin", "max", "min", "max_pool2d_with_indices",
+    "max_pool3d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool3d",
 })  # fmt: skip
-"""Ops that take one of several equal elements by a rule, or share the gradient among them."""
+"""torch operators that take one of several equal elements by a rule, or share the gradient among them."""
 OPEN = frozenset({"topk", "sort", "argsort", "median", "nanmedian", "kthvalue", "mode", "unique", "unique_dim"})
-"""Ops that may take any of them."""
-KEEPING = frozenset({"sort", "topk"})
-"""Those that keep the order of equal elements in a program, as ONNX's do (TopK-11)."""
+"""torch operators that may take any of them, unless they are asked for a stable order."""
 ROUNDING = {
     "round": (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5), "floor": (-1.0, 0.0, 1.0), "ceil": (-1.0, 0.0, 1.0),
     "trunc": (-1.0, 0.0, 1.0),
@@ -97,11 +90,14 @@ class Order:
     jumps: set[float] = field(default_factory=set)
     clear: bool = True
 
-    def see(self, op: str, *, exact: bool, stable: bool = False, scale: float | None = None) -> None:
-        """Take account of an operation on operands that are, or aren't, exact, or that are inputs times `scale`."""
-        if op in TAKING or op in OPEN:
+    def see(self, op: str, ties: str, *, exact: bool, scale: float | None = None) -> None:
+        """Take account of an operation on operands that are, or aren't, exact, or that are inputs times `scale`.
+
+        `ties` says what it does with equal elements, as `Traits.ties` does.
+        """
+        if ties:
             self.takes = True
-            self.defined &= exact and (op in TAKING or stable)
+            self.defined &= exact and ties == "defined"
         if exact:
             self.jumps.update(ROUNDING.get(op, ()))
         elif scale and op in ROUNDING:
@@ -126,7 +122,7 @@ def _of_program(program: Program) -> Order:
         exact = inexact.isdisjoint(node.inputs)
         operand = node.inputs[0] if node.inputs else None
         scale = None if operand is None else scales.get(operand)
-        order.see(node.op, exact=exact, stable=node.op in KEEPING, scale=scale)
+        order.see(node.op, get(node.op).traits.ties, exact=exact, scale=scale)
         if node.op in SCALING:
             factor = node.inputs[1]
             if exact and factor is not None and factor in data and data[factor].size == 1:
@@ -167,7 +163,9 @@ class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
         exact = not any(tensor in self._inexact for tensor in operands)
         op = func.overloadpacket.__name__
         scale = self._scales.get(operands[0]) if len(operands) == 1 else None
-        self.order.see(op, exact=exact, stable=any(leaf is True for leaf in given), scale=scale)
+        stable = any(leaf is True for leaf in given)
+        ties = "defined" if op in TAKING or (op in OPEN and stable) else "open" if op in OPEN else ""
+        self.order.see(op, ties, exact=exact, scale=scale)
         result = func(*args, **(kwargs or {}))
         results = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         self.order.clear &= exact or all(tensor.is_floating_point() for tensor in results)

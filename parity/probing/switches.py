@@ -14,12 +14,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node
+from ...runtime.ops.registry import ops_with
 
 BOUNDS = ("minimum", "maximum", "threshold")
 """Attributes that are such values, whatever the op."""
-COMPARING = frozenset({
-    "equal", "greater", "greater_equal", "less", "less_equal", "not_equal", "maximum", "minimum",
-})  # fmt: skip
+COMPARING = ops_with(lambda of: of.compares) | {"maximum", "minimum"}
 """Ops that switch where one operand passes the other."""
 SWITCHING = frozenset({
     "clamp", "clamp_min", "clamp_max", "hardtanh", "threshold", "softplus", "hardshrink", "softshrink", "maximum",

@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value
+from ...runtime.ops.registry import ops_with
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.side import Side
 from ..sides.torch_side import TorchSide
@@ -31,7 +32,7 @@ OF_A_GRADIENT = 3.0
 
 OPERATIONS_OF_A_STEP = 4.0
 """The calls of NumPy in a step of a recurrent layer, which are quicker than operations of their own."""
-RECURRENT = frozenset({"lstm", "gru", "rnn"})
+RECURRENT = ops_with(lambda of: of.recurrent)
 MATRIX_PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "matmul", "linear"})
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...runtime.ops.registry import Op, ops_with
 from ..sides.records import Array
 from . import factorizations, normalizations, recurrent, sums, transforms
 from .estimates import Application, bound_of, together
@@ -21,7 +22,7 @@ Rule = Callable[[Application], tuple[Array | None, ...] | None]
 def elementwise(a: Application) -> tuple[Array, ...]:
     """Vary one operand after another by its bound, which covers kinks and steps too."""
     values = [None if x is None else x.value for x in a.operands]
-    scales = [np.maximum(np.abs(y), _cancelled(a.op.name, a.first.value)) for y in a.outputs]
+    scales = [np.maximum(np.abs(y), _cancelled(a.op, a.first.value)) for y in a.outputs]
     bounds = [normalizations.FUNCTION_UNITS * a.units.results * scale for scale in scales]
     for place, x in enumerate(a.operands):
         if x is None or x.bound is None or not x.bound.any():
@@ -29,21 +30,21 @@ def elementwise(a: Application) -> tuple[Array, ...]:
         ends = [a(*values[:place], end, *values[place + 1 :]) for end in (x.value + x.bound, x.value - x.bound)]
         for number, (y, above, below) in enumerate(zip(a.outputs, *ends, strict=True)):
             off = np.fmax(np.abs(above - y), np.abs(below - y))
-            if a.op.name in POLES:
+            if a.op.traits.pole:  # a bound that reaches beyond the end of the domain crosses it
                 off = np.where((np.isnan(above) | np.isnan(below)) & ~np.isnan(y), np.inf, off)
             bounds[number] = together(bounds[number], off)
     return tuple(bounds)
 
 
-def _cancelled(name: str, x: Array) -> Array | float:
+def _cancelled(op: Op, x: Array) -> Array | float:
     """Return what common implementations of a function take apart to get a small result; 0 for other functions.
 
     ONNX Runtime computes sigmoid as 1/2 and a rational function, and silu from it, so that they have no more digits for
-    negative numbers than near their size at 1/2; every framework computes gelu by `x / 2 * (1 + erf(x / sqrt(2)))`.
+    negative numbers than near their size at 1/2; every framework computes GELU by `x / 2 * (1 + erf(x / sqrt(2)))`.
     """
-    if name == "sigmoid":
+    if op.name == "sigmoid":
         return 0.5
-    return np.abs(x) / 2 if name in ("gelu", "mish", "silu") else 0.0
+    return np.abs(x) / 2 if op.traits.smooth_gate else 0.0
 
 
 def moved(a: Application) -> tuple[Array, ...]:
@@ -81,34 +82,17 @@ def order_statistics(a: Application) -> tuple[Array | None, ...]:
     return np.broadcast_to(largest, a.outputs[0].shape), None
 
 
-POLES = frozenset({"atanh", "erfinv", "log", "log10", "log1p", "log2", "ndtri", "rsqrt"})
-"""Functions that grow to infinity towards the end of their domain: a bound that reaches beyond it crosses the pole."""
-ELEMENTWISE = [
-    "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "binary_cross_entropy", "ceil", "clamp",
-    "cos", "cosh", "div", "elu", "entr", "erf", "erfc", "erfcx", "erfinv", "exp", "expm1", "floor", "floor_divide",
-    "fmod", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "lgamma", "log", "log10", "log1p", "log2",
-    "log_ndtr", "log_sigmoid", "magnitude", "maximum", "minimum", "mish", "mish_with_gate", "mul", "ndtri", "neg",
-    "pow", "prelu", "reciprocal", "relu", "remainder", "round", "rsqrt", "selu", "sigmoid", "sign", "silu", "sin",
-    "sinh", "softplus", "sqrt", "sub", "tan", "tanh", "trunc",
-]  # fmt: skip
-MOVED = [
-    "boundary", "concat", "embedding", "expand", "flip", "gather", "gather_nd", "pad", "reshape", "roll",
-    "slice", "slice_scatter", "stop_gradient", "take", "tile", "transpose", "triangle", "where",
-]  # fmt: skip
-SUMMED = ["index_add", "max_pool_gradient", "scatter", "scatter_nd"]
-AVERAGED = ["adaptive_avg_pool", "avg_pool"]
-INTERPOLATED = ["adaptive_avg_pool_gradient", "avg_pool_gradient", "resize", "resize_gradient"]
-BILINEAR = ["conv", "conv_transpose", "conv_weight_gradient", "grouped_matmul", "grouped_outer", "linear", "matmul"]
-
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(ELEMENTWISE, elementwise),
-    **dict.fromkeys(MOVED, moved),
-    **dict.fromkeys(SUMMED, sums.summed),
-    **dict.fromkeys(AVERAGED, sums.averaged),
+    **dict.fromkeys(ops_with(lambda of: of.elementwise and not of.by_series), elementwise),
+    **dict.fromkeys(ops_with(lambda of: of.moves), moved),
+    **dict.fromkeys(("index_add", "max_pool_gradient", "scatter", "scatter_nd"), sums.summed),
+    **dict.fromkeys(("adaptive_avg_pool", "avg_pool"), sums.averaged),
     **dict.fromkeys(("reduce_mean", "reduce_sum"), sums.reduced),
     "cumsum": sums.cumulated,
-    **dict.fromkeys(INTERPOLATED, sums.interpolated),
-    **dict.fromkeys(BILINEAR, sums.bilinear),
+    **dict.fromkeys(
+        ("adaptive_avg_pool_gradient", "avg_pool_gradient", "resize", "resize_gradient"), sums.interpolated
+    ),
+    **dict.fromkeys(ops_with(lambda of: of.products), sums.bilinear),
     "own_gradient": passed_on,
     **dict.fromkeys(("reduce_max", "reduce_min"), extremum),
     **dict.fromkeys(("adaptive_max_pool", "max_pool"), extremum_in_window),

@@ -15,7 +15,7 @@ from ...runtime.ir.dims import substitute, symbols_in
 from ...runtime.ir.passes.split_shared import split_shared
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT32, FLOAT64, Node, Value, as_dtype, is_floating
-from ...runtime.ops.random import RANDOM_OPS
+from ...runtime.ops.registry import get
 from ...runtime.programs.call import as_array
 from ...runtime.programs.gradient_program import GradientProgram, differentiate
 from ...runtime.programs.interpreter import bind, execute
@@ -339,7 +339,7 @@ def recorded_draws(program: Program, run: Run) -> dict[str, Array]:
     counts: dict[tuple[str, int], int] = {}
     draws: dict[str, Array] = {}
     for node in program.nodes:
-        if node.op in RANDOM_OPS:
+        if get(node.op).traits.draws:
             call, value = program.calls[node.cell], node.outputs[0]
             cell = (call.path, call.index)
             recorded = run.reference.draws.get(Draw(*cell, counts.get(cell, 0)))

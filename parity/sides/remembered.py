@@ -17,8 +17,6 @@ from ...runtime.ir.types import Attributes, Type
 from ...runtime.ops.registry import Op, evaluate
 from .records import Array
 
-OPS = frozenset(f"{layer}{form}" for layer in ("lstm", "gru", "rnn") for form in ("", "_with_gates", "_gradient"))
-"""The ops whose results are kept: functions of their operands alone."""
 MOST_BYTES = 2**27
 """Size of all results that are kept."""
 
@@ -62,7 +60,7 @@ def evaluate_or_remember(
     op: Op, operands: list[Array | None], attributes: Attributes, types: tuple[Type, ...]
 ) -> tuple[Array, ...]:
     """Return what `evaluate` returns; for a recurrent layer, a copy of it if the operands are the same as before."""
-    if op.name not in OPS:
+    if not op.traits.recurrent:
         return evaluate(op, operands, attributes, types)
     key = (op.name, *sorted(attributes.items()), *map(_identity, operands))
     known = _results.get(key)

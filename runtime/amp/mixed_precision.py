@@ -1,4 +1,4 @@
-"""Networks that compute in half precision where that is safe: `auto_mixed_precision` and its lists of Cells and ops."""
+"""Networks that compute in half precision where that is safe: `auto_mixed_precision` and its lists of Cells."""
 
 from __future__ import annotations
 
@@ -41,17 +41,6 @@ BLACK_LIST: tuple[type[Cell], ...] = (
     normalization.LayerNorm,
 )
 
-OPS_IN_LOW = frozenset({"conv", "conv_transpose", "linear", "matmul", "prelu"})
-"""Ops that are faster, and precise enough, in half precision: level "auto"."""
-
-OPS_IN_FLOAT32 = frozenset({
-    "acos", "asin", "batch_norm", "batch_norm_train", "binary_cross_entropy", "cosh", "cumprod", "cumsum", "exp",
-    "expm1", "group_norm", "layer_norm", "log", "log10", "log1p", "log2", "log_softmax", "logcumsumexp", "logsumexp",
-    "pow", "reciprocal", "reduce_prod", "reduce_sum", "rms_norm", "rsqrt", "sinh", "softmax", "softplus", "standardize",
-    "tan", "variance",
-})  # fmt: skip
-"""Ops that lose too much precision in half precision, or exceed its range: level "auto"."""
-
 
 def auto_mixed_precision(network: Any, amp_level: str = "O0", dtype: Any = float16) -> Any:
     """Let a network compute in half precision, according to a level; Parameters keep their dtypes.
@@ -82,7 +71,7 @@ def auto_mixed_precision(network: Any, amp_level: str = "O0", dtype: Any = float
     if amp_level not in LEVELS:
         raise ValueError(f"The amp level {amp_level!r} is not supported: needed one of {list(LEVELS)}")
     if amp_level == "auto" and callable(network) and not isinstance(network, Cell):
-        return _with_policy(_policy(dtype), network)
+        return _with_policy(Policy(dtype), network)
     checks.of_type(network, "network", Cell, of="auto_mixed_precision")
     if amp_level == "O0":
         return network
@@ -90,7 +79,7 @@ def auto_mixed_precision(network: Any, amp_level: str = "O0", dtype: Any = float
     if amp_level == "O1":
         _compute_only(network, WHITE_LIST, dtype)
     elif amp_level == "auto":
-        network._compute_dtype = _policy(dtype)
+        network._compute_dtype = Policy(dtype)
     else:
         _compute_all(network, BLACK_LIST if amp_level == "O2" else (), dtype)
     return _set_amp_level(network, amp_level)
@@ -193,10 +182,6 @@ def _set_amp_level(network: Cell, amp_level: str) -> Cell:
     for _, cell in network.cells_and_names():
         cell._amp_level = amp_level
     return network
-
-
-def _policy(dtype: DType) -> Policy:
-    return Policy(dtype, OPS_IN_LOW, OPS_IN_FLOAT32)
 
 
 def _with_policy(policy: Policy, function: Callable[..., Any]) -> Callable[..., Any]:

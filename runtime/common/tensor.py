@@ -201,8 +201,8 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         inputs = trace.import_values(inputs)
     if casts_external():
         inputs = tuple(map(_cast_external, inputs))
-    wanted = dtype_for(op.name, inputs)
-    if wanted is not None and op.name not in _KEEP_DTYPE:
+    wanted = dtype_for(op.traits, inputs)
+    if wanted is not None:
         inputs = tuple(_in_dtype(x, wanted) for x in inputs)
     arrays = [x._data if isinstance(x, Tensor) else x for x in inputs]
     dtype = next((x.dtype for x in arrays if isinstance(x, (np.ndarray, SymbolicTensor))), None)
@@ -228,10 +228,6 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     if results is None:
         results = [from_array(array) for array in outputs]
     return results[0] if len(results) == 1 else tuple(results)
-
-
-_KEEP_DTYPE = frozenset({"boundary", "cast", "cond", "loop", "own_gradient", "stop_gradient"})
-"""Ops whose operands keep their dtypes, whatever the compute dtype is."""
 
 
 def _cast_external(x: Any) -> Any:

@@ -20,7 +20,8 @@ from ..lowering.nodes import location
 from ..lowering.passes.share import RANDOM
 from ..lowering.rewrites import ON_CPU, rewrite
 from ..lowering.writing import add_references
-from ..ops.random import RANDOM_OPS, generator
+from ..ops.random import generator
+from ..ops.registry import get
 from ..programs.interpreter import bind
 from ..programs.plan import plan
 from .session import Session, choose_provider
@@ -141,7 +142,7 @@ def lower_values(
 ) -> Lowering:
     """Lower the program to an optimized graph whose inputs and results have the names of their values."""
     nodes = [step.node for step in plan(program, wanted)]
-    opset = opsets.best(draws=any(node.op in RANDOM_OPS for node in nodes), provider=provider)
+    opset = opsets.best(draws=any(get(node.op).traits.draws for node in nodes), provider=provider)
     inputs = [(value.name, value) for value in (*program.inputs, *extra_inputs)]
     results = [(f"{value.name}.result", value) for value in wanted]
     lowering, _ = lower_program(program, nodes, opsets.Choice(opset, opset), inputs, results)

@@ -19,8 +19,8 @@ from ..ir.dim_usage import handle_usage
 from ..ir.dims import symbols_in
 from ..ir.types import CellCall, Node, Source, Type, Value
 from ..ops import boundary, elementwise
-from ..ops.random import RANDOM_OPS, is_seeded
-from ..ops.registry import Op
+from ..ops.random import is_seeded
+from ..ops.registry import Op, get
 from ..tracing import SymbolicTensor
 from ..tree import has_same_leaves, map_leaves
 from .boundaries import mark_arguments, mark_results
@@ -95,7 +95,7 @@ class Trace(Recording):
             any(isinstance(x, SymbolicTensor) for x in operands)
             or self._replaying
             or op is boundary.boundary
-            or (op.name in RANDOM_OPS and not is_seeded())
+            or (op.traits.draws and not is_seeded())
             or bool(symbols_in(*attributes.values()))
         )
 
@@ -361,7 +361,7 @@ _MAX_EXPRESSION_DEPTH = 8
 def _expression_key(value: Value, producers: Mapping[Value, Node], depth: int) -> Any:
     """Return a key that is equal for values that the same nodes compute from the same values."""
     node = producers.get(value)
-    if node is None or not depth or node.op in RANDOM_OPS:
+    if node is None or not depth or get(node.op).traits.draws:
         return value
     inputs = [None if x is None else _expression_key(x, producers, depth - 1) for x in node.inputs]
     if node.op == "boundary":

@@ -11,7 +11,7 @@ from ..ir.dims import symbols_in
 from ..ir.program import Program
 from ..ir.sizes import symbols_used
 from ..ir.types import Node, Value
-from ..ops.random import RANDOM_OPS
+from ..ops.registry import get
 from ..programs.interpreter import execute
 from ..programs.plan import plan
 
@@ -30,7 +30,7 @@ class Precomputed:
         self._program = program
         self._fixed = set(program.constant_data) - set(extra_inputs)
         for node in program.nodes:
-            if node.op not in RANDOM_OPS and not _is_sized(node) and self._fixed.issuperset(_operands(node)):
+            if not get(node.op).traits.draws and not _is_sized(node) and self._fixed.issuperset(_operands(node)):
                 self._fixed.update(node.outputs)
 
     def __contains__(self, value: Value) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import FLOAT64
+from ..traits import Traits
 from . import comparison, elementwise, float64_forms, reduction
 from .common import in_float32, normalize_axis
 from .declarations import from_writer, infer_floating, or_float64, unary, zero
@@ -56,6 +57,9 @@ def hardsigmoid(x: Tensor) -> Tensor:
     """min(max(x + 3, 0), 6) / 6. ATen hardsigmoid, ONNX HardSigmoid-22 (alpha 1/6)."""
 
 
+hardsigmoid.traits = Traits(elementwise=True, family="activation")
+
+
 @in_float32
 def _hardswish_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
     below = elementwise.where(comparison.less_equal(x, -3.0), zero(g), g * (x * (1.0 / 3.0) + 0.5))
@@ -76,12 +80,18 @@ def hardswish(x: Tensor) -> Tensor:
     """x * hardsigmoid(x) (Howard et al. 2019). ATen hardswish, ONNX HardSwish-22."""
 
 
+hardswish.traits = Traits(elementwise=True, family="activation")
+
+
 # ---- softmax ----
 
 
 @operator
 def softmax(x: Tensor, *, axis: int) -> Tensor:
     """exp(x) divided by its sum along `axis`. ATen softmax.int, ONNX Softmax-13."""
+
+
+softmax.traits = Traits(mixed_precision="float32", family="softmax")
 
 
 def _softmax_infer(x: Type, *, axis: int) -> Type:
@@ -130,6 +140,9 @@ def _apply_along(graph: OnnxGraph, name: str, x: str, axis: int) -> str:
 @operator
 def log_softmax(x: Tensor, *, axis: int) -> Tensor:
     """The logarithm of `softmax`, computed without underflow. ATen log_softmax.int, ONNX LogSoftmax-13."""
+
+
+log_softmax.traits = Traits(mixed_precision="float32", family="softmax")
 
 
 log_softmax.infer(_softmax_infer)

@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import ConversionError
 from ..ir.dims import Dim, product
 from ..ir.types import FLOAT64, INT64, is_floating
+from ..traits import Traits
 from . import max_pooling
 from .reduction_onnx import MANY, reduce_onnx
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -33,6 +34,9 @@ def adaptive_avg_pool(x: Tensor, *, output_size: tuple[Dim, ...]) -> Tensor:
     Returns:
         `(batch, channels, *output_size)`.
     """
+
+
+adaptive_avg_pool.traits = Traits(costly=True)
 
 
 @adaptive_avg_pool.infer
@@ -92,6 +96,9 @@ def adaptive_avg_pool_gradient(g: Tensor, *, size: tuple[Dim, ...]) -> Tensor:
     """
 
 
+adaptive_avg_pool_gradient.traits = Traits(costly=True)
+
+
 @adaptive_avg_pool_gradient.infer
 def _(g: Type, *, size: tuple[Dim, ...]) -> Type:
     _check_adaptive(g, size)
@@ -144,6 +151,9 @@ def adaptive_max_pool(x: Tensor, *, output_size: tuple[Dim, ...]) -> tuple[Tenso
     Returns:
         `(batch, channels, *output_size)`, and int64 positions in the flattened spatial dimensions of `x`.
     """
+
+
+adaptive_max_pool.traits = Traits(ties="defined", exact=True, costly=True)
 
 
 @adaptive_max_pool.infer

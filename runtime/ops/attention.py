@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import BOOL, is_floating
+from ..traits import Traits
 from . import linear, reduction, shaping
 from .attention_onnx import (
     additive_mask,
@@ -39,6 +40,9 @@ def attention_weights(
     Returns:
         (..., queries, keys), of the dtype of `q`.
     """
+
+
+attention_weights.traits = Traits(costly=True)
 
 
 @attention_weights.infer
@@ -103,6 +107,9 @@ def scaled_dot_product_attention(
     Returns:
         (..., queries, value features), of the dtype of `q`.
     """
+
+
+scaled_dot_product_attention.traits = Traits(costly=True)
 
 
 @scaled_dot_product_attention.infer
@@ -214,6 +221,9 @@ def attention_with_weights(
     Returns:
         The result of `scaled_dot_product_attention`, and the weights before dropout, as in `attention_weights`.
     """
+
+
+attention_with_weights.traits = Traits(costly=True)
 
 
 attention_with_weights.extends(scaled_dot_product_attention)

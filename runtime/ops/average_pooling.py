@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import ConversionError
 from ..ir.dims import Dim, product
 from ..ir.types import is_floating
+from ..traits import Traits
 from .pooling_windows import check_pooling, onnx_ceil_mode, pooled_counts, required_padding
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .windows import Padding, Sizes, onnx_pads, pad, tap_index, taps, windows
@@ -34,6 +35,9 @@ def avg_pool(
     Returns:
         `(batch, channels, *counts)`.
     """
+
+
+avg_pool.traits = Traits(costly=True, family="pooling")
 
 
 @avg_pool.infer
@@ -97,6 +101,9 @@ def avg_pool_gradient(
     Returns:
         `(batch, channels, *size)`.
     """
+
+
+avg_pool_gradient.traits = Traits(costly=True)
 
 
 @avg_pool_gradient.infer

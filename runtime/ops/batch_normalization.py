@@ -8,6 +8,7 @@ import numpy as np
 
 from ..ir import dims
 from ..ir.types import FLOAT32, FLOAT64, at_least_float32, is_half
+from ..traits import Traits
 from . import elementwise, reduction, shaping
 from .common import add_cotangents, in_float32
 from .per_channel import batch_axes, channel_array, channel_sums, per_channel
@@ -33,6 +34,9 @@ def batch_norm(
         bias: (channels,).
         eps: added to the variance.
     """
+
+
+batch_norm.traits = Traits(mixed_precision="float32")
 
 
 @batch_norm.infer
@@ -88,6 +92,9 @@ def batch_norm_train(
     Returns:
         The normalized tensor, the mean (channels,) and the biased variance (channels,).
     """
+
+
+batch_norm_train.traits = Traits(mixed_precision="float32")
 
 
 @batch_norm_train.infer

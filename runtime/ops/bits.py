@@ -7,12 +7,16 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import as_dtype
+from ..traits import Traits
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
 @operator
 def bitcast(x: Tensor, *, dtype: np.dtype[Any]) -> Tensor:
     """The bits of `x` as numbers of a dtype of the same width. ATen view.dtype, ONNX BitCast-26."""
+
+
+bitcast.traits = Traits(elementwise=True, view=True)
 
 
 @bitcast.infer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..traits import Traits
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
 STOP_GRADIENT = "cellbridge.stop_gradient"  # metadata of an ONNX Identity that stops gradients
@@ -21,6 +22,9 @@ def boundary(x: Tensor, *, call: int, kind: str, slot: str) -> Tensor:
             that input) and "output_gradient" (the cotangent that it gets for that output).
         slot: which of the Cell's tensors it is, e.g. `[0]` or `['mask']`.
     """
+
+
+boundary.traits = Traits(elementwise=True, moves="first", view=True, mixed_precision="as given")
 
 
 @boundary.infer
@@ -47,6 +51,9 @@ def _(graph: OnnxGraph, x: str, **_: Any) -> str:
 @operator
 def stop_gradient(x: Tensor) -> Tensor:
     """Identity through which no gradient flows. ATen `detach`."""
+
+
+stop_gradient.traits = Traits(elementwise=True, moves="first", view=True, mixed_precision="as given")
 
 
 @stop_gradient.infer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..ir.types import BOOL, FLOAT32, INT32, is_floating, is_half
+from ..traits import Traits
 from . import integers_onnx
 from .declarations import Declare, infer_broadcast, unary
 from .registry import OnnxGraph, Rule, Tensor, Type, require
@@ -28,7 +29,8 @@ def _comparison(kernel: Rule, onnx: str, *, negated: bool = False) -> Declare:
         result = graph.op(onnx, a, b)
         return str(graph.op("Not", result) if negated else result)
 
-    return unary(infer, kernel, onnx=rule, no_vjp=_TRUTH)
+    traits = Traits(elementwise=True, compares=True)
+    return unary(infer, kernel, onnx=rule, no_vjp=_TRUTH, traits=traits)
 
 
 @_comparison(np.equal, "Equal")

@@ -15,6 +15,7 @@ import numpy as np
 from ..ir.dims import Dim
 from ..ir.types import FLOAT64
 from ..tensor_like import Compound
+from ..traits import Traits
 from . import comparison, creation, elementwise, linear, shaping, slicing
 from .common import in_float32, unbroadcast
 from .declarations import infer_floating, zero
@@ -174,6 +175,9 @@ def magnitude(real: Tensor, imaginary: Tensor) -> Tensor:
         real: real parts, floating-point.
         imaginary: imaginary parts; the two broadcast.
     """
+
+
+magnitude.traits = Traits(elementwise=True)
 
 
 magnitude.infer(infer_floating)

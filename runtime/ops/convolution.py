@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.dims import Dim
+from ..traits import Traits
 from . import reduction
 from .common import require_same_dtype
 from .convolution_onnx import onnx_weight_gradient
@@ -50,6 +51,9 @@ def conv(
         `(batch, out channels, *counts)`,
         `counts = (spatial + before + after - dilation * (kernel - 1) - 1) // stride + 1`.
     """
+
+
+conv.traits = Traits(products=True, costly=True, mixed_precision="half")
 
 
 @conv.infer
@@ -140,6 +144,9 @@ def conv_transpose(
         `(batch, out channels, *sizes)`,
         `sizes = (spatial - 1) * stride - before - after + dilation * (kernel - 1) + output_padding + 1`.
     """
+
+
+conv_transpose.traits = Traits(products=True, costly=True, mixed_precision="half")
 
 
 @conv_transpose.infer
@@ -263,6 +270,9 @@ def conv_weight_gradient(
     Returns:
         `(out channels, channels / groups, *kernel_shape)`.
     """
+
+
+conv_weight_gradient.traits = Traits(products=True, costly=True)
 
 
 @conv_weight_gradient.infer

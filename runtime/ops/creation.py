@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..ir.dims import Dim, SymbolicDim
 from ..tracing import SymbolicTensor
+from ..traits import Traits
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 Number = bool | int | float | SymbolicDim
@@ -18,6 +19,9 @@ Number = bool | int | float | SymbolicDim
 @operator
 def full(*, shape: tuple[Dim, ...], value: Number, dtype: np.dtype[Any]) -> Tensor:
     """A tensor of `shape` filled with `value` (a number or a symbolic size): ATen `full`, ONNX Expand-13."""
+
+
+full.traits = Traits(exact=True, bfloat16_kernel=False)
 
 
 @full.infer
@@ -49,6 +53,9 @@ def arange(*, start: Number = 0, stop: Number, step: int | float = 1, dtype: np.
     It is computed in float64 (integers in int64) and rounded once. With symbolic bounds, bounds and step are integers,
     the step is positive and `stop` is at least `start`.
     """
+
+
+arange.traits = Traits(exact=True)
 
 
 @arange.infer

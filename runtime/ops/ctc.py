@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..ir.types import INT64, at_least_float32, is_floating
+from ..traits import Traits
 from . import elementwise, shaping
 from .ctc_onnx import States
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -34,6 +35,9 @@ def ctc_loss(
     Returns:
         (batch,), of the dtype of `log_probs`; infinite, with the gradient 0, if no path leads to the target.
     """
+
+
+ctc_loss.traits = Traits(costly=True)
 
 
 @ctc_loss.infer
@@ -83,6 +87,9 @@ def ctc_loss_with_alphas(
         The result of `ctc_loss`; and the log probabilities of being in each state after each step, (time, batch,
         2 * length + 1), minus infinity for a state that can't be reached, in float32 for half precision.
     """
+
+
+ctc_loss_with_alphas.traits = Traits(costly=True)
 
 
 ctc_loss_with_alphas.extends(ctc_loss)
@@ -136,6 +143,9 @@ def ctc_loss_gradient(
     Returns:
         (time, batch, classes), in float32 for half precision.
     """
+
+
+ctc_loss_gradient.traits = Traits(costly=True)
 
 
 @ctc_loss_gradient.infer

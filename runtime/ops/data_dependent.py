@@ -9,6 +9,7 @@ import numpy as np
 
 from ..ir.dims import product, symbol
 from ..ir.types import BOOL, INT64
+from ..traits import Traits
 from .common import normalize_axis
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
@@ -103,6 +104,9 @@ def unique(x: Tensor, *, symbols: tuple[str, ...], axis: int | None = None, sort
 
     ATen unique_dim, _unique2; ONNX Unique-11.
     """
+
+
+unique.traits = Traits(ties="open", exact=True)
 
 
 @unique.infer

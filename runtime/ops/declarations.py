@@ -9,6 +9,7 @@ import numpy as np
 
 from ..ir.types import BOOL, FLOAT64, INT64, is_floating
 from ..lowering.workarounds import is_needed
+from ..traits import ELEMENTWISE, Traits
 from .common import broadcast_shapes, require_same_dtype, unbroadcast
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Op, Rule, Tensor, Type, operator, require
@@ -83,7 +84,14 @@ def onnx_smaller(graph: OnnxGraph, a: str, b: str, dtype: np.dtype[Any]) -> str:
 
 
 def unary(
-    infer: Rule, kernel: Rule, *, vjp: Rule | None = None, no_vjp: str = "", onnx: str | Rule | None, no_onnx: str = ""
+    infer: Rule,
+    kernel: Rule,
+    *,
+    vjp: Rule | None = None,
+    no_vjp: str = "",
+    onnx: str | Rule | None,
+    no_onnx: str = "",
+    traits: Traits = ELEMENTWISE,
 ) -> Declare:
     """Return a decorator that declares an op; `onnx` is a rule or the name of the equivalent ONNX operator.
 
@@ -92,6 +100,7 @@ def unary(
 
     def declare(declaration: Callable[..., Any]) -> Op:
         op = operator(declaration)
+        op.traits = traits
         op.infer(infer)
         op.kernel(kernel)
         if vjp is None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import BOOL, INT64, as_dtype, is_floating
+from ..traits import Traits
 from . import comparison, error_function, float64_forms, integers_onnx
 from .common import broadcast_shapes, in_float32, require_same_dtype, unbroadcast
 from .declarations import (
@@ -37,14 +38,23 @@ def add(a: Tensor, b: Tensor) -> Tensor:
     """Sum; for bools, or. ATen add.Tensor, ONNX Add-14."""
 
 
+add.traits = Traits(elementwise=True, family="arithmetic")
+
+
 @binary(infer_numeric, np.subtract, vjp=lambda g, y, a, b: (g, -g), onnx="Sub")
 def sub(a: Tensor, b: Tensor) -> Tensor:
     """Difference. ATen sub.Tensor, ONNX Sub-14."""
 
 
+sub.traits = Traits(elementwise=True, family="arithmetic")
+
+
 @binary(infer_broadcast, np.multiply, vjp=lambda g, y, a, b: (g * b, g * a), onnx=or_bool("Mul", "And"))
 def mul(a: Tensor, b: Tensor) -> Tensor:
     """Product; for bools, and. ATen mul.Tensor, ONNX Mul-14."""
+
+
+mul.traits = Traits(elementwise=True, family="arithmetic")
 
 
 @in_float32
@@ -56,6 +66,9 @@ def _div_vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor
 @binary(infer_floating, np.divide, vjp=_div_vjp, onnx="Div")
 def div(a: Tensor, b: Tensor) -> Tensor:
     """Quotient of floating-point numbers; for integers see `floor_divide`. ATen div.Tensor, ONNX Div-14."""
+
+
+div.traits = Traits(elementwise=True, family="arithmetic")
 
 
 def _pow_kernel(a: Array, b: Array) -> Array:
@@ -85,6 +98,9 @@ def pow(a: Tensor, b: Tensor) -> Tensor:
     """`a` to the power of `b`; an integer to a negative power is truncated. ATen pow.Tensor_Tensor, ONNX Pow-15."""
 
 
+pow.traits = Traits(elementwise=True, mixed_precision="float32")
+
+
 def _extremum_vjp(wins: str) -> Rule:
     """Return the rule that gives the gradient to the selected operand, or half to each where they are equal."""
 
@@ -106,6 +122,9 @@ def maximum(a: Tensor, b: Tensor) -> Tensor:
     """The larger operand; NaN if either is; for bools, or. ATen maximum, ONNX Max-13."""
 
 
+maximum.traits = Traits(elementwise=True, exact=True, wider_integers="most", family="extremum")
+
+
 @binary(
     infer_broadcast,
     np.minimum,
@@ -116,9 +135,15 @@ def minimum(a: Tensor, b: Tensor) -> Tensor:
     """The smaller operand; NaN if either is; for bools, and. ATen minimum, ONNX Min-13."""
 
 
+minimum.traits = Traits(elementwise=True, exact=True, wider_integers="most", family="extremum")
+
+
 @unary(infer_numeric, np.negative, vjp=lambda g, y, x: -g, onnx="Neg")
 def neg(x: Tensor) -> Tensor:
     """Minus x. ATen neg, ONNX Neg-13."""
+
+
+neg.traits = Traits(elementwise=True, exact=True, wider_integers="all")
 
 
 def _sign_onnx(graph: OnnxGraph, x: str) -> str:
@@ -135,14 +160,23 @@ def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1; 0 for NaN. ATen sign, ONNX Sign-13."""
 
 
+sign.traits = Traits(elementwise=True, exact=True)
+
+
 @unary(infer_numeric, np.abs, vjp=lambda g, y, x: g * sign(x) if is_floating(x.dtype) else None, onnx="Abs")
 def abs(x: Tensor) -> Tensor:
     """Absolute value; its gradient at 0 is 0. ATen abs, ONNX Abs-13."""
 
 
+abs.traits = Traits(elementwise=True, exact=True)
+
+
 @unary(infer_floating, np.reciprocal, vjp=in_float32(lambda g, y, x: -(g * (y * y))), onnx="Reciprocal")
 def reciprocal(x: Tensor) -> Tensor:
     """1 / x. ATen reciprocal, ONNX Reciprocal-13."""
+
+
+reciprocal.traits = Traits(elementwise=True, mixed_precision="float32", family="root")
 
 
 # ---- powers, exponentials and logarithms ----
@@ -151,6 +185,9 @@ def reciprocal(x: Tensor) -> Tensor:
 @unary(infer_floating, np.sqrt, vjp=in_float32(lambda g, y, x: g / (y * 2.0)), onnx="Sqrt")
 def sqrt(x: Tensor) -> Tensor:
     """Square root. ATen sqrt, ONNX Sqrt-13."""
+
+
+sqrt.traits = Traits(elementwise=True, family="root")
 
 
 def _rsqrt_kernel(x: Array) -> Array:
@@ -169,9 +206,15 @@ def rsqrt(x: Tensor) -> Tensor:
     """1 / sqrt(x). ATen rsqrt."""
 
 
+rsqrt.traits = Traits(elementwise=True, pole=True, mixed_precision="float32", family="root")
+
+
 @unary(infer_floating, np.exp, vjp=lambda g, y, x: g * y, onnx="Exp")
 def exp(x: Tensor) -> Tensor:
     """e to the power of x. ATen exp, ONNX Exp-13."""
+
+
+exp.traits = Traits(elementwise=True, mixed_precision="float32")
 
 
 @unary(infer_floating, np.expm1, vjp=in_float32(lambda g, y, x: g * (y + 1.0)), onnx=from_writer(float64_forms.expm1))
@@ -179,14 +222,23 @@ def expm1(x: Tensor) -> Tensor:
     """exp(x) - 1, accurate near 0. ATen expm1."""
 
 
+expm1.traits = Traits(elementwise=True, mixed_precision="float32")
+
+
 @unary(infer_floating, np.log, vjp=lambda g, y, x: g / x, onnx="Log")
 def log(x: Tensor) -> Tensor:
     """Natural logarithm. ATen log, ONNX Log-13."""
 
 
+log.traits = Traits(elementwise=True, pole=True, mixed_precision="float32")
+
+
 @unary(infer_floating, np.log1p, vjp=in_float32(lambda g, y, x: g / (x + 1.0)), onnx=from_writer(float64_forms.log1p))
 def log1p(x: Tensor) -> Tensor:
     """log(1 + x), accurate near 0. ATen log1p."""
+
+
+log1p.traits = Traits(elementwise=True, pole=True, mixed_precision="float32")
 
 
 def _scaled_log(base: float) -> Rule:
@@ -198,9 +250,15 @@ def log2(x: Tensor) -> Tensor:
     """Logarithm to base 2. ATen log2."""
 
 
+log2.traits = Traits(elementwise=True, pole=True, mixed_precision="float32")
+
+
 @unary(infer_floating, np.log10, vjp=in_float32(lambda g, y, x: g / (x * math.log(10.0))), onnx=_scaled_log(10.0))
 def log10(x: Tensor) -> Tensor:
     """Logarithm to base 10. ATen log10."""
+
+
+log10.traits = Traits(elementwise=True, pole=True, mixed_precision="float32")
 
 
 def _sigmoid_kernel(x: Array) -> Array:
@@ -214,6 +272,9 @@ def _sigmoid_kernel(x: Array) -> Array:
 @unary(infer_floating, _sigmoid_kernel, vjp=in_float32(lambda g, y, x: g * (y * (1.0 - y))), onnx="Sigmoid")
 def sigmoid(x: Tensor) -> Tensor:
     """1 / (1 + exp(-x)). ATen sigmoid, ONNX Sigmoid-13."""
+
+
+sigmoid.traits = Traits(elementwise=True, family="activation")
 
 
 def _erf_derivative(x: Tensor) -> Any:
@@ -247,6 +308,9 @@ def erfc(x: Tensor) -> Tensor:
 @operator
 def where(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """`a` where the bool `condition` is true, `b` elsewhere; all three broadcast. ATen where.self, ONNX Where-16."""
+
+
+where.traits = Traits(elementwise=True, moves="several", wider_integers="most", bfloat16_kernel=False)
 
 
 @where.infer
@@ -283,6 +347,9 @@ def clamp(x: Tensor, *, minimum: float | None = None, maximum: float | None = No
     The gradient passes between the bounds, and at them if `inclusive`. ATen clamp, which is inclusive up to torch 2.13;
     ONNX Clip-13.
     """
+
+
+clamp.traits = Traits(elementwise=True, exact=True, wider_integers="most")
 
 
 @clamp.infer
@@ -342,6 +409,9 @@ def cast(x: Tensor, *, dtype: np.dtype[Any]) -> Tensor:
 
     For 8-bit floats, see `float8`.
     """
+
+
+cast.traits = Traits(elementwise=True, exact=True, mixed_precision="as given")
 
 
 @cast.infer

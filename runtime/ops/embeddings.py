@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.dims import product
+from ..traits import Traits
 from . import comparison, creation, elementwise, indexing, shaping
 from .declarations import zero
 from .registry import Array, OnnxGraph, Tensor, Type, operator
@@ -26,6 +27,9 @@ def embedding(weight: Tensor, indices: Tensor, *, padding_index: int | None = No
     Returns:
         (*indices, features).
     """
+
+
+embedding.traits = Traits(moves="first")
 
 
 @embedding.infer

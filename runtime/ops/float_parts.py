@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, is_floating
+from ..traits import Traits
 from . import comparison, creation, elementwise, float64_forms
 from .common import unbroadcast
 from .declarations import infer_broadcast, zero
@@ -19,6 +20,9 @@ _SIGN = "a sign is a step function"
 @operator
 def signbit(x: Tensor) -> Tensor:
     """Whether the sign is minus, also for zeros; bool. ATen signbit. (In ONNX, NaN counts as plus.)"""
+
+
+signbit.traits = Traits(elementwise=True)
 
 
 @signbit.infer
@@ -52,6 +56,9 @@ _PRECISION = {
 @operator
 def nextafter(x: Tensor, towards: Tensor) -> Tensor:
     """The number next to `x` in the direction of `towards`; NaN if either is. ATen nextafter."""
+
+
+nextafter.traits = Traits(elementwise=True)
 
 
 nextafter.infer(infer_broadcast)
@@ -90,6 +97,9 @@ def _(graph: OnnxGraph, x: str, towards: str) -> str:
 @operator
 def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
     """Mantissa in [0.5, 1) (or 0), and exponent to base 2 (int32). ATen frexp."""
+
+
+frexp.traits = Traits(elementwise=True, exact=True)
 
 
 @frexp.infer

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import FLOAT64, is_floating
+from ..traits import Traits
 from . import slicing
 from .common import in_float32, normalize_axes
 from .complex_numbers import as_complex, as_pairs
@@ -33,6 +34,9 @@ def dft(x: Tensor, *, axes: tuple[int, ...], inverse: bool = False, norm: str = 
     Returns:
         (*S, 2).
     """
+
+
+dft.traits = Traits(costly=True)
 
 
 @dft.infer

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..ir import dims
 from ..ir.types import FLOAT32, is_half
+from ..traits import Traits
 from . import shaping
 from .common import add_cotangents, in_float32
 from .per_channel import channel_array, channel_sums, onnx_per_channel, per_channel
@@ -39,6 +40,9 @@ def group_norm(
         groups: number of groups; divides the channels.
         eps: added to the variance.
     """
+
+
+group_norm.traits = Traits(mixed_precision="float32")
 
 
 @group_norm.infer

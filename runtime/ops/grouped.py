@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import BOOL
+from ..traits import Traits
 from . import shaping
 from .common import require_same_dtype
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -27,6 +28,9 @@ def grouped_matmul(x: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
     """
 
 
+grouped_matmul.traits = Traits(products=True, costly=True)
+
+
 @operator
 def grouped_outer(a: Tensor, b: Tensor, ends: Tensor) -> Tensor:
     """For each group of rows, the transposed rows of `a` times those of `b`: ATen `_grouped_mm` of two matrices.
@@ -39,6 +43,9 @@ def grouped_outer(a: Tensor, b: Tensor, ends: Tensor) -> Tensor:
     Returns:
         (groups, k, m); zero for a group without rows.
     """
+
+
+grouped_outer.traits = Traits(products=True, costly=True)
 
 
 def _require_groups(ends: Type, *operands: Type) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import FLOAT64
+from ..traits import Traits
 from .common import in_float32
 from .float64_forms import Writer
 from .gru_gradient import gru_gradient
@@ -56,6 +57,9 @@ def gru(
     Returns:
         The outputs of all steps (time, batch, hidden) and the last one.
     """
+
+
+gru.traits = Traits(costly=True, recurrent=True)
 
 
 @gru.infer
@@ -131,6 +135,9 @@ def gru_with_gates(
         The results of `gru`, then five tensors (time, hidden, batch): for all steps, the gates r, z and n, the term b_n
         of the formula, and the state h before the step.
     """
+
+
+gru_with_gates.traits = Traits(costly=True, recurrent=True)
 
 
 gru_with_gates.extends(gru)

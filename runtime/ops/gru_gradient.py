@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..traits import Traits
 from .float64_forms import Writer
 from .recurrent import SECOND_ORDER, batch_last, few_rows_times, run_steps_backward
 from .recurrent_onnx import Steps
@@ -41,6 +42,9 @@ def gru_gradient(
     Returns:
         Cotangents of the terms a and b of the formula, each (time, batch, 3 * hidden), and of h0.
     """
+
+
+gru_gradient.traits = Traits(costly=True, recurrent=True)
 
 
 @gru_gradient.infer

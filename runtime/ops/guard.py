@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..ir.types import BOOL, INT64
+from ..traits import Traits
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
@@ -20,6 +21,9 @@ def guard(x: Tensor, condition: Tensor, *, message: str) -> Tensor:
         condition: bool, without dimensions.
         message: the message of the error.
     """
+
+
+guard.traits = Traits(moves="first", view=True)
 
 
 @guard.infer

@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..ir.dims import Dim, product
 from ..ir.types import INT32, INT64
+from ..traits import Traits
 from . import creation, scatter_reductions, shaping, slicing
 from .common import normalize_axis, require_same_dtype
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -25,6 +26,9 @@ def take(x: Tensor, indices: Tensor, *, axis: int) -> Tensor:
 
     ATen `index_select` and `embedding` (axis 0), ONNX Gather-13.
     """
+
+
+take.traits = Traits(moves="first")
 
 
 @take.infer
@@ -114,6 +118,9 @@ def gather(x: Tensor, indices: Tensor, *, axis: int) -> Tensor:
 
     `indices` have as many axes as `x`, and are no longer than `x` along those other than `axis`.
     """
+
+
+gather.traits = Traits(moves="first")
 
 
 @gather.infer
@@ -218,6 +225,9 @@ def gather_nd(x: Tensor, indices: Tensor) -> Tensor:
     """
 
 
+gather_nd.traits = Traits(moves="first")
+
+
 @gather_nd.infer
 def _(x: Type, indices: Type) -> Type:
     depth = _coordinates(x, indices)
@@ -318,6 +328,9 @@ def slice_scatter(x: Tensor, src: Tensor, *, axis: int, start: Dim, stop: Dim, s
 
     The bounds are as in `slice`: counted from the front and within the dimension, with a positive step.
     """
+
+
+slice_scatter.traits = Traits(moves="several")
 
 
 @slice_scatter.infer

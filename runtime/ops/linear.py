@@ -9,6 +9,7 @@ import numpy as np
 
 from ..ir.dims import product
 from ..ir.types import BOOL, is_floating
+from ..traits import Traits
 from . import reduction, shaping
 from .common import broadcast_shapes, require_same_dtype, unbroadcast
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -28,6 +29,9 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     Returns:
         (..., n, m), without n where `a` is a vector and without m where `b` is.
     """
+
+
+matmul.traits = Traits(products=True, costly=True, mixed_precision="half", wider_integers="all")
 
 
 @matmul.infer
@@ -95,6 +99,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Returns:
         (..., m), or (...) where `weight` is (k).
     """
+
+
+linear.traits = Traits(products=True, costly=True, mixed_precision="half", wider_integers="all")
 
 
 @linear.infer

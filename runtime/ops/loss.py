@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..traits import Traits
 from . import elementwise, float64_forms
 from .common import in_float32
 from .declarations import infer_floating
@@ -26,6 +27,9 @@ def binary_cross_entropy(x: Tensor, target: Tensor) -> Tensor:
         x: probabilities, floating-point.
         target: probabilities, of the shape of `x`.
     """
+
+
+binary_cross_entropy.traits = Traits(elementwise=True, mixed_precision="float32")
 
 
 @binary_cross_entropy.infer
@@ -67,6 +71,9 @@ def class_index(target: Tensor, *, classes: int, ignore_index: int | None = None
     Raises:
         ValueError: an element is neither a class nor `ignore_index`. (In an ONNX model the lookup fails instead.)
     """
+
+
+class_index.traits = Traits(elementwise=True)
 
 
 @class_index.infer

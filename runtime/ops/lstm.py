@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import FLOAT64
+from ..traits import Traits
 from . import shaping
 from .common import in_float32, require_same_dtype
 from .float64_forms import Writer
@@ -62,6 +63,9 @@ def lstm(
     Returns:
         The outputs of all steps (time, batch, outputs), the last output and the last cell state.
     """
+
+
+lstm.traits = Traits(costly=True, recurrent=True)
 
 
 @lstm.infer
@@ -167,6 +171,9 @@ def lstm_with_gates(
         The results of `lstm`, then six tensors (time, hidden, batch): for all steps, the gates i, f, g and o, the cell
         state c before the step, and tanh(c') after it.
     """
+
+
+lstm_with_gates.traits = Traits(costly=True, recurrent=True)
 
 
 lstm_with_gates.extends(lstm)

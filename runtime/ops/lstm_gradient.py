@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..traits import Traits
 from .float64_forms import Writer
 from .recurrent import SECOND_ORDER, batch_last, few_rows_times, run_steps_backward
 from .recurrent_onnx import Steps, transpose
@@ -48,6 +49,9 @@ def lstm_gradient(
         Cotangents of the gates before their nonlinearities, (time, batch, 4 * hidden), of h0 and of c0; if there is a
         projection, also that of its results, (time, batch, outputs).
     """
+
+
+lstm_gradient.traits = Traits(costly=True, recurrent=True)
 
 
 @lstm_gradient.infer

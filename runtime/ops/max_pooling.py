@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import ConversionError
 from ..ir.dims import Dim, product
 from ..ir.types import FLOAT32, FLOAT64, INT64, at_least_float32, is_floating
+from ..traits import Traits
 from . import indexing, shaping
 from .pooling_windows import check_pooling, onnx_ceil_mode, pooled_counts, required_padding
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -36,6 +37,9 @@ def max_pool(
     Returns:
         `(batch, channels, *counts)`, and int64 positions in the flattened spatial dimensions of `x`.
     """
+
+
+max_pool.traits = Traits(ties="defined", exact=True, costly=True, family="pooling")
 
 
 @max_pool.infer
@@ -117,6 +121,9 @@ def max_pool_gradient(g: Tensor, indices: Tensor, *, size: tuple[Dim, ...], disj
     Returns:
         `(batch, channels, *size)`: the sums of `g` at the positions in `indices`, zero elsewhere.
     """
+
+
+max_pool_gradient.traits = Traits(costly=True)
 
 
 @max_pool_gradient.infer

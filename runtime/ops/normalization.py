@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import FLOAT64
+from ..traits import Traits
 from . import reduction
 from .common import add_cotangents, in_float32, unbroadcast
 from .registry import Array, OnnxGraph, Tensor, Type, operator
@@ -45,6 +46,9 @@ def layer_norm(
         axes_count: number of trailing axes that are normalized.
         eps: added to the variance.
     """
+
+
+layer_norm.traits = Traits(mixed_precision="float32")
 
 
 @layer_norm.infer
@@ -159,6 +163,9 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, *, axes_count: int, eps: f
         axes_count: number of trailing axes that are normalized.
         eps: added to the mean of squares.
     """
+
+
+rms_norm.traits = Traits(mixed_precision="float32")
 
 
 @rms_norm.infer

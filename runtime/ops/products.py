@@ -8,6 +8,7 @@ import numpy as np
 
 from ..ir import dims
 from ..ir.types import BOOL
+from ..traits import Traits
 from . import scanning, shaping
 from .common import in_float32, normalize_axes
 from .reduction import Axes, reduced_type, restore_axes
@@ -18,6 +19,9 @@ from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 @operator
 def reduce_prod(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
     """Product in the dtype of `x`: ATen `prod`, ONNX ReduceProd-18."""
+
+
+reduce_prod.traits = Traits(mixed_precision="float32", wider_integers="all")
 
 
 @reduce_prod.infer

@@ -12,6 +12,7 @@ import numpy as np
 from ..ir.dims import Dim
 from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, as_dtype, is_floating
 from ..tracing import SymbolicTensor
+from ..traits import Traits
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
 
@@ -102,6 +103,9 @@ def bernoulli(*, shape: Shape, probability: float, dtype: DType) -> Tensor:
     """Independent random numbers: 1 with the given probability, else 0; any dtype. ATen bernoulli.p."""
 
 
+bernoulli.traits = Traits(draws=True)
+
+
 @bernoulli.infer
 def _(*, shape: Shape, probability: float, dtype: DType) -> Type:
     require(0.0 <= probability <= 1.0, f"needed a probability between 0 and 1, given {probability}")
@@ -152,6 +156,9 @@ def uniform(*, shape: Shape, low: float = 0.0, high: float = 1.0, dtype: DType) 
     """Random numbers from the uniform distribution on [low, high). ATen uniform and rand, ONNX RandomUniformLike-22."""
 
 
+uniform.traits = Traits(draws=True)
+
+
 @uniform.infer
 def _(*, shape: Shape, low: float, high: float, dtype: DType) -> Type:
     require(low <= high, f"needed low <= high, given {low} and {high}")
@@ -179,6 +186,9 @@ def normal(*, shape: Shape, mean: float = 0.0, deviation: float = 1.0, dtype: DT
     """Random numbers from the normal distribution. ATen normal and randn, ONNX RandomNormalLike-22."""
 
 
+normal.traits = Traits(draws=True)
+
+
 @normal.infer
 def _(*, shape: Shape, mean: float, deviation: float, dtype: DType) -> Type:
     require(deviation >= 0.0, f"needed a standard deviation of at least 0, given {deviation}")
@@ -201,6 +211,9 @@ def _(graph: OnnxGraph, *, shape: Shape, mean: float, deviation: float, dtype: D
 @operator
 def exponential(*, shape: Shape, rate: float = 1.0, dtype: DType) -> Tensor:
     """Random numbers from the exponential distribution with mean 1 / rate; never 0. ATen exponential."""
+
+
+exponential.traits = Traits(draws=True)
 
 
 @exponential.infer
@@ -230,6 +243,9 @@ def integers(*, shape: Shape, low: int, high: int, dtype: DType) -> Tensor:
     """Uniformly random integers in [low, high); any dtype. ATen randint."""
 
 
+integers.traits = Traits(draws=True)
+
+
 @integers.infer
 def _(*, shape: Shape, low: int, high: int, dtype: DType) -> Type:
     require(low < high, f"needed low < high, given {low} and {high}")
@@ -254,6 +270,9 @@ def _(graph: OnnxGraph, *, shape: Shape, low: int, high: int, dtype: DType) -> s
 @operator
 def bernoulli_each(probability: Tensor) -> Tensor:
     """Independent random numbers: 1 with the probability of each element, else 0. ATen bernoulli. No gradient flows."""
+
+
+bernoulli_each.traits = Traits(draws=True)
 
 
 @bernoulli_each.infer
@@ -283,12 +302,3 @@ def random_like(x: Tensor, draw: Op, shape: Shape | None = None, **attributes: A
     """Apply `draw` (`bernoulli`, `uniform`, ...) for the dtype and shape of `x` (or `shape`), symbolic if `x` is."""
     complete = {"shape": tuple(x.shape) if shape is None else shape, "dtype": x.dtype, **attributes}
     return x.builder.create(draw, **complete) if isinstance(x, SymbolicTensor) else draw(**complete)
-
-
-RANDOM_OPS = frozenset(
-    {
-        "bernoulli", "bernoulli_each", "binomial", "cauchy", "exponential", "geometric", "integers", "log_normal",
-        "multinomial", "normal", "normal_each", "poisson", "random_permutation", "uniform",
-    }
-)  # fmt: skip
-"""Names of the ops that draw random numbers, which can be replayed."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..ir.dims import Dim
 from ..ir.types import FLOAT32, FLOAT64, INT64, as_dtype, is_floating
+from ..traits import Traits
 from . import random
 from .declarations import infer_broadcast
 from .float64_forms import Writer
@@ -39,9 +40,15 @@ def cauchy(*, shape: Shape, median: float = 0.0, scale: float = 1.0, dtype: DTyp
     """Random numbers from the Cauchy distribution. ATen cauchy."""
 
 
+cauchy.traits = Traits(draws=True)
+
+
 @operator
 def log_normal(*, shape: Shape, mean: float = 1.0, deviation: float = 2.0, dtype: DType) -> Tensor:
     """Random numbers from the log-normal distribution, given the mean and deviation of the log. ATen log_normal."""
+
+
+log_normal.traits = Traits(draws=True)
 
 
 @operator
@@ -50,6 +57,9 @@ def geometric(*, shape: Shape, probability: float, dtype: DType) -> Tensor:
 
     Any dtype.
     """
+
+
+geometric.traits = Traits(draws=True)
 
 
 def _set_distribution_rules(op: Op, draw: Callable[..., Array], onnx: Callable[..., str]) -> None:
@@ -109,6 +119,9 @@ def normal_each(mean: Tensor, deviation: Tensor) -> Tensor:
     """Random numbers from the normal distribution, with elementwise mean and deviation. ATen normal.Tensor_Tensor."""
 
 
+normal_each.traits = Traits(draws=True)
+
+
 normal_each.infer(infer_broadcast)
 normal_each.vjp(_no_gradient)
 
@@ -132,6 +145,9 @@ def poisson(rate: Tensor) -> Tensor:
     """Random numbers from the Poisson distribution with elementwise mean. ATen poisson."""
 
 
+poisson.traits = Traits(draws=True)
+
+
 poisson.infer(infer_broadcast)
 poisson.vjp(_no_gradient)
 poisson.no_onnx("ONNX has no operator for the Poisson distribution")
@@ -145,6 +161,9 @@ def _(rate: Array) -> Array:
 @operator
 def binomial(count: Tensor, probability: Tensor) -> Tensor:
     """Random numbers of successes in `count` trials with elementwise probability. ATen binomial."""
+
+
+binomial.traits = Traits(draws=True)
 
 
 binomial.infer(infer_broadcast)
@@ -164,6 +183,9 @@ def multinomial(weights: Tensor, *, count: int, replacement: bool = False) -> Te
 
     Without replacement no index occurs twice.
     """
+
+
+multinomial.traits = Traits(draws=True)
 
 
 @multinomial.infer
@@ -207,6 +229,9 @@ def _(graph: OnnxGraph, weights: str, *, count: int, replacement: bool) -> str:
 @operator
 def random_permutation(*, size: Dim, dtype: DType) -> Tensor:
     """The numbers from 0 to `size`, exclusive, in random order. ATen randperm."""
+
+
+random_permutation.traits = Traits(draws=True)
 
 
 @random_permutation.infer

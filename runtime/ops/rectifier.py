@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import FLOAT64, is_floating
+from ..traits import Traits
 from . import comparison, elementwise, float64_forms, reduction, shaping
 from .common import in_float32
 from .declarations import infer_floating, infer_numeric, onnx_larger, or_float64, unary, zero
@@ -36,9 +37,15 @@ def relu(x: Tensor) -> Tensor:
     """max(x, 0); its gradient at 0 is 0. ATen relu, ONNX Relu-14."""
 
 
+relu.traits = Traits(elementwise=True, exact=True, wider_integers="most", family="activation")
+
+
 @operator
 def leaky_relu(x: Tensor, *, negative_slope: float = 0.01) -> Tensor:
     """x where it is positive, `negative_slope` times x elsewhere. ATen leaky_relu, ONNX LeakyRelu-16."""
+
+
+leaky_relu.traits = Traits(elementwise=True, family="activation")
 
 
 leaky_relu.infer(lambda x, **_: infer_floating(x))
@@ -68,6 +75,9 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor:
     `weight` has one dimension: one slope for all, or one for each channel (dimension 1 of `x`).
     ATen prelu, ONNX PRelu-16.
     """
+
+
+prelu.traits = Traits(elementwise=True, mixed_precision="half")
 
 
 @prelu.infer
@@ -112,6 +122,9 @@ def _(graph: OnnxGraph, x: str, weight: str) -> str:
 @operator
 def elu(x: Tensor, *, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
     """scale * x where x is positive, scale * alpha * (exp(input_scale * x) - 1) elsewhere. ATen elu, ONNX Elu-22."""
+
+
+elu.traits = Traits(elementwise=True, family="activation")
 
 
 elu.infer(lambda x, **_: infer_floating(x))
@@ -159,9 +172,15 @@ def selu(x: Tensor) -> Tensor:
     """`elu` with the constants of self-normalizing networks (Klambauer et al. 2017). ATen selu, ONNX Selu-22."""
 
 
+selu.traits = Traits(elementwise=True, family="activation")
+
+
 @operator
 def softplus(x: Tensor, *, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta * x)) / beta; x itself where beta * x is above `threshold`. ATen softplus, ONNX Softplus-22."""
+
+
+softplus.traits = Traits(elementwise=True, mixed_precision="float32", family="activation")
 
 
 softplus.infer(lambda x, **_: infer_floating(x))
@@ -194,6 +213,9 @@ def hardtanh(x: Tensor, *, minimum: float, maximum: float) -> Tensor:
 
     ATen hardtanh and relu6, ONNX Clip-13.
     """
+
+
+hardtanh.traits = Traits(elementwise=True, exact=True, wider_integers="most", family="activation")
 
 
 hardtanh.infer(lambda x, **_: infer_numeric(x))

@@ -12,6 +12,7 @@ import numpy as np
 from ..ir import dims
 from ..ir.dims import Dim
 from ..ir.types import BOOL, INT64, at_least_float32, is_floating
+from ..traits import Traits
 from . import comparison, creation, elementwise, shaping
 from .common import in_float32, normalize_axes
 from .reduction_onnx import onnx_extremum_of_int64, onnx_log_sum_exp, reduce_onnx
@@ -24,6 +25,9 @@ Axes = tuple[int, ...] | None
 @operator
 def reduce_sum(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
     """Sum in the dtype of `x` (integers wrap around): ATen `sum`, ONNX ReduceSum-13."""
+
+
+reduce_sum.traits = Traits(mixed_precision="float32", wider_integers="all", family="reduction")
 
 
 @reduce_sum.infer
@@ -50,6 +54,9 @@ def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
 @operator
 def reduce_mean(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
     """Mean of floating-point `x`: ATen `mean`, ONNX ReduceMean-18."""
+
+
+reduce_mean.traits = Traits(family="reduction")
 
 
 @reduce_mean.infer
@@ -90,9 +97,15 @@ def reduce_max(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tenso
     """Largest element, or NaN: ATen `amax`, ONNX ReduceMax-18. Elements that are equally large share the gradient."""
 
 
+reduce_max.traits = Traits(ties="defined", exact=True, wider_integers="most", family="reduction")
+
+
 @operator
 def reduce_min(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
     """Smallest element, or NaN: ATen `amin`, ONNX ReduceMin-18. Elements that are equally small share the gradient."""
+
+
+reduce_min.traits = Traits(ties="defined", exact=True, wider_integers="most", family="reduction")
 
 
 def _set_extremum_rules(op: Op, ufunc: np.ufunc, name: str) -> None:
@@ -168,6 +181,9 @@ def logsumexp(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor
     """log(sum(exp(x))), computed relative to the maximum: ATen `logsumexp`."""
 
 
+logsumexp.traits = Traits(mixed_precision="float32")
+
+
 @logsumexp.infer
 def _(x: Type, *, axes: Axes, keepdims: bool) -> Type:
     require(is_floating(x.dtype), "needed a floating-point operand; cast first")
@@ -203,6 +219,9 @@ def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
 @operator
 def variance(x: Tensor, *, axes: Axes = None, correction: int = 1, keepdims: bool = False) -> Tensor:
     """Sum of squared deviations from the mean, divided by max(0, n - `correction`): ATen `var.correction`."""
+
+
+variance.traits = Traits(mixed_precision="float32")
 
 
 @variance.infer

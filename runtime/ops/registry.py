@@ -25,7 +25,8 @@ tensors, keyword-only ones are attributes), followed by its four rules:
   be a function of no arguments, which is called only if that input is differentiated.
 - `onnx(graph, *inputs, **attributes)` lowers the op to standard ONNX operators; see `OnnxGraph`.
 
-If a rule can't exist, the declaration says why: `exp.no_vjp("reason")`, `exp.no_onnx("reason")`.
+If a rule can't exist, the declaration says why: `exp.no_vjp("reason")`, `exp.no_onnx("reason")`. Other facts about
+the op are its `traits`.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, Attributes, Type, is_half
 from ..memory import check_memory
 from ..precision import with_dtype_override
 from ..tensor_like import Tensor, TensorLike
+from ..traits import Traits
 
 Array = np.ndarray[Any, Any]
 Rule = Callable[..., Any]
@@ -136,6 +138,7 @@ class Op:
         self.no_onnx_reason: str | None = None
         self.half_native = False
         self.base_op: Op | None = None
+        self.traits = Traits()
 
     def infer(self, rule: Rule) -> Rule:
         """Set the rule for dtypes and shapes."""
@@ -289,6 +292,16 @@ def all_ops() -> dict[str, Op]:
     return dict(_REGISTRY)
 
 
+def ops_with(fact: Callable[[Traits], object]) -> frozenset[str]:
+    """Return the names of the ops of whose traits `fact` holds."""
+    return frozenset(name for name, op in _REGISTRY.items() if fact(op.traits))
+
+
+def family(name: str) -> tuple[str, ...]:
+    """Return the names of the ops of a family, in the order of their declarations; none for ""."""
+    return tuple(op.name for op in _REGISTRY.values() if name and op.traits.family == name)
+
+
 def _shorten(text: str) -> str:
     """Return `text`, without its middle if it is too long to read: attributes may hold a million numbers."""
     return (
@@ -369,6 +382,6 @@ def _as_arrays(inputs: tuple[Any, ...]) -> list[Array | None]:
 
 
 __all__ = [
-    "BFLOAT16", "FLOAT16", "FLOAT32", "Array", "OnnxGraph", "Op", "Tensor", "Type", "all_ops", "evaluate", "get",
-    "operator", "require",
+    "BFLOAT16", "FLOAT16", "FLOAT32", "Array", "OnnxGraph", "Op", "Tensor", "Type", "all_ops", "evaluate", "family",
+    "get", "operator", "ops_with", "require",
 ]  # fmt: skip

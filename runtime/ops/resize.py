@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import ConversionError
 from ..ir.dims import Dim
 from ..ir.types import FLOAT64, is_floating
+from ..traits import Traits
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 MODES = ("nearest", "nearest-exact", "linear", "bilinear", "bicubic")
@@ -53,6 +54,9 @@ def resize(
     Returns:
         `(batch, channels, *size)`.
     """
+
+
+resize.traits = Traits(costly=True)
 
 
 @resize.infer
@@ -155,6 +159,9 @@ def resize_gradient(
     Returns:
         `(batch, channels, *size)`.
     """
+
+
+resize_gradient.traits = Traits(costly=True)
 
 
 @resize_gradient.infer

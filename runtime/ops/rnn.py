@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import FLOAT64
+from ..traits import Traits
 from .common import in_float32
 from .float64_forms import Writer
 from .recurrent import (
@@ -53,6 +54,9 @@ def rnn(
     Returns:
         The outputs of all steps (time, batch, hidden) and the last one.
     """
+
+
+rnn.traits = Traits(costly=True, recurrent=True)
 
 
 @rnn.infer
@@ -169,6 +173,9 @@ def rnn_gradient(
     Returns:
         Cotangents of the argument of the nonlinearity, (time, batch, hidden), and of h0.
     """
+
+
+rnn_gradient.traits = Traits(costly=True, recurrent=True)
 
 
 @rnn_gradient.infer

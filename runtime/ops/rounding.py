@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import is_floating
+from ..traits import Traits
 from . import integers_onnx
 from .common import in_float32
 from .declarations import binary, from_writer, infer_floating, infer_numeric, unary
@@ -23,14 +24,23 @@ def floor(x: Tensor) -> Tensor:
     """The largest integer not above x. ATen floor, ONNX Floor-13."""
 
 
+floor.traits = Traits(elementwise=True, whole=True, exact=True)
+
+
 @unary(infer_floating, np.ceil, vjp=_no_gradient, onnx="Ceil")
 def ceil(x: Tensor) -> Tensor:
     """The smallest integer not below x. ATen ceil, ONNX Ceil-13."""
 
 
+ceil.traits = Traits(elementwise=True, whole=True, exact=True)
+
+
 @unary(infer_floating, np.rint, vjp=_no_gradient, onnx="Round")
 def round(x: Tensor) -> Tensor:
     """The nearest integer, rounding half to even. ATen round, ONNX Round-22."""
+
+
+round.traits = Traits(elementwise=True, whole=True, exact=True)
 
 
 @unary(
@@ -41,6 +51,9 @@ def round(x: Tensor) -> Tensor:
 )
 def trunc(x: Tensor) -> Tensor:
     """The nearest integer towards 0. ATen trunc."""
+
+
+trunc.traits = Traits(elementwise=True, whole=True, exact=True)
 
 
 def _check_divisor(function: Rule) -> Rule:
@@ -83,6 +96,9 @@ def floor_divide(a: Tensor, b: Tensor) -> Tensor:
     """
 
 
+floor_divide.traits = Traits(elementwise=True, wider_integers="most")
+
+
 def _remainder_onnx(graph: OnnxGraph, a: str, b: str) -> str:
     if not is_floating(graph.type(a).dtype):
         return integers_onnx.remainder(graph, a, b)
@@ -104,6 +120,9 @@ def remainder(a: Tensor, b: Tensor) -> Tensor:
     """
 
 
+remainder.traits = Traits(elementwise=True, wider_integers="most")
+
+
 @binary(
     infer_numeric,
     _check_divisor(np.fmod),
@@ -115,3 +134,6 @@ def fmod(a: Tensor, b: Tensor) -> Tensor:
 
     `ZeroDivisionError` if integers are divided by 0. ATen fmod.Tensor, ONNX Mod-13 with fmod=1.
     """
+
+
+fmod.traits = Traits(elementwise=True, exact=True, wider_integers="most")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import BOOL, INT64, is_floating
+from ..traits import Traits
 from . import comparison, creation, elementwise, indexing, scanning_onnx, shaping, slicing
 from .common import in_float32, normalize_axis
 from .declarations import zero
@@ -20,9 +21,15 @@ def cumsum(x: Tensor, *, axis: int) -> Tensor:
     """Cumulative sums along `axis`: ATen `cumsum`, ONNX CumSum-14."""
 
 
+cumsum.traits = Traits(mixed_precision="float32", wider_integers="all")
+
+
 @operator
 def cumprod(x: Tensor, *, axis: int) -> Tensor:
     """Cumulative products along `axis`: ATen `cumprod`."""
+
+
+cumprod.traits = Traits(mixed_precision="float32")
 
 
 def _set_accumulation_rules(op: Op, ufunc: np.ufunc) -> None:
@@ -142,6 +149,9 @@ def logcumsumexp(x: Tensor, *, axis: int) -> Tensor:
     """Logarithms of the cumulative sums of exp(x), computed without overflow: ATen `logcumsumexp`."""
 
 
+logcumsumexp.traits = Traits(mixed_precision="float32")
+
+
 @logcumsumexp.infer
 def _(x: Type, *, axis: int) -> Type:
     require(is_floating(x.dtype), "needed a floating-point operand; cast first")
@@ -185,9 +195,15 @@ def cummax(x: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
     """Cumulative maximum and its index (the last one among equal elements): ATen `cummax`."""
 
 
+cummax.traits = Traits(ties="defined", exact=True, wider_integers="most")
+
+
 @operator
 def cummin(x: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
     """Cumulative minimum and its index (the last one among equal elements): ATen `cummin`."""
+
+
+cummin.traits = Traits(ties="defined", exact=True, wider_integers="most")
 
 
 def _set_extremum_rules(op: Op, ufunc: np.ufunc, compared: str, worst: str) -> None:

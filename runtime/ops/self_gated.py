@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import FLOAT64
+from ..traits import Traits
 from . import elementwise, float64_forms, trigonometry
 from .common import add_cotangents, in_float32
 from .declarations import from_writer, infer_floating, unary
@@ -43,12 +44,18 @@ def silu(x: Tensor) -> Tensor:
     """x * sigmoid(x), also called swish. ATen silu."""
 
 
+silu.traits = Traits(elementwise=True, smooth_gate=True, family="activation")
+
+
 # ---- mish ----
 
 
 @operator
 def mish(x: Tensor) -> Tensor:
     """x * tanh(softplus(x)) (Misra 2019). ATen mish, ONNX Mish-22."""
+
+
+mish.traits = Traits(elementwise=True, smooth_gate=True, family="activation")
 
 
 @operator
@@ -61,6 +68,9 @@ def mish_with_gate(x: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         The result of `mish`, and tanh(softplus(x)).
     """
+
+
+mish_with_gate.traits = Traits(elementwise=True)
 
 
 mish_with_gate.extends(mish)
@@ -130,6 +140,9 @@ def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
     `approximate` is "none", for 0.5 * x * (1 + erf(x / sqrt(2))), or "tanh", for
     0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))).
     """
+
+
+gelu.traits = Traits(elementwise=True, smooth_gate=True, family="activation")
 
 
 TANH_SCALE = math.sqrt(2.0 / math.pi)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..ir import dims
 from ..ir.dims import Dim, SymbolicDim
+from ..traits import Traits
 from .common import normalize_axes, normalize_axis, unbroadcast
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
@@ -21,6 +22,9 @@ Shape = tuple[Dim, ...]
 @operator
 def reshape(x: Tensor, *, shape: Shape) -> Tensor:
     """The elements of `x`, in row-major order, as a tensor of `shape`: ATen `view`, ONNX Reshape-14."""
+
+
+reshape.traits = Traits(moves="first", view=True)
 
 
 @reshape.infer
@@ -54,6 +58,9 @@ def transpose(x: Tensor, *, permutation: tuple[int, ...]) -> Tensor:
     """Axis i of the result is axis `permutation[i]` of `x`: ATen `permute`, ONNX Transpose-13."""
 
 
+transpose.traits = Traits(moves="first", view=True)
+
+
 @transpose.infer
 def _(x: Type, *, permutation: tuple[int, ...]) -> Type:
     require(sorted(permutation) == list(range(x.rank)), f"{permutation} is not a permutation of {x.rank} axes")
@@ -78,6 +85,9 @@ def _(graph: OnnxGraph, x: str, *, permutation: tuple[int, ...]) -> Any:
 @operator
 def expand(x: Tensor, *, shape: Shape) -> Tensor:
     """`x` broadcast to `shape`, as NumPy does: ATen `expand`, ONNX Expand-13."""
+
+
+expand.traits = Traits(moves="first", view=True, bfloat16_kernel=False)
 
 
 @expand.infer
@@ -108,6 +118,9 @@ def flip(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     """`x` in reverse order along `axes`: ATen `flip`, ONNX Slice-13 with step -1."""
 
 
+flip.traits = Traits(moves="first", view=True)
+
+
 @flip.infer
 def _(x: Type, *, axes: tuple[int, ...]) -> Type:
     normalize_axes(axes, x.rank)
@@ -136,6 +149,9 @@ def _(graph: OnnxGraph, x: str, *, axes: tuple[int, ...]) -> Any:
 @operator
 def roll(x: Tensor, *, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
     """`x` cyclically shifted by `shifts[i]` along `axes[i]`: ATen `roll`."""
+
+
+roll.traits = Traits(moves="first")
 
 
 @roll.infer
@@ -176,6 +192,9 @@ def triangle(x: Tensor, *, k: Dim = 0, upper: bool) -> Tensor:
 
     ATen `triu` and `tril`, ONNX Trilu-14.
     """
+
+
+triangle.traits = Traits(moves="several", wider_integers="all", bfloat16_kernel=False)
 
 
 @triangle.infer

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..ir.dims import Dim
+from ..traits import Traits
 from .common import normalize_axes, normalize_axis, require_same_dtype
 from .reduction import reduce_sum
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -26,6 +27,9 @@ def slice(x: Tensor, *, starts: Shape, stops: Shape, steps: tuple[int, ...], axe
     `starts` and `stops` count from the front and lie within the dimension, with no start after its stop; steps are
     positive.
     """
+
+
+slice.traits = Traits(moves="first", view=True)
 
 
 @slice.infer
@@ -93,6 +97,9 @@ def concat(*xs: Tensor, axis: int) -> Tensor:
     """The operands concatenated along `axis`: ATen `cat`, ONNX Concat-13."""
 
 
+concat.traits = Traits(moves="several")
+
+
 @concat.infer
 def _(*xs: Type, axis: int) -> Type:
     require(len(xs) > 0, "needed at least one operand")
@@ -133,6 +140,9 @@ def tile(x: Tensor, *, repeats: Shape) -> Tensor:
     """`x` repeated `repeats[i]` times along axis i, one number for each axis: ATen `repeat`, ONNX Tile-13."""
 
 
+tile.traits = Traits(moves="first", bfloat16_kernel=False)
+
+
 @tile.infer
 def _(x: Type, *, repeats: Shape) -> Type:
     require(len(repeats) == x.rank, f"needed {x.rank} repeats, given {repeats}")
@@ -170,6 +180,9 @@ def pad(x: Tensor, *, before: Shape, after: Shape, mode: str = "constant", value
 
     ATen `constant_pad_nd`, `reflection_pad*`, `replication_pad*` and `_pad_circular`; ONNX Pad-18.
     """
+
+
+pad.traits = Traits(moves="several", wider_integers="most", bfloat16_kernel=False)
 
 
 @pad.infer

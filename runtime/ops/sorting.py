@@ -9,6 +9,7 @@ import numpy as np
 
 from ..ir.dims import Dim
 from ..ir.types import BOOL, INT64, is_floating
+from ..traits import Traits
 from . import creation, indexing
 from .common import normalize_axis, require_same_dtype
 from .float64_forms import Writer
@@ -20,9 +21,15 @@ def argmax(x: Tensor, *, axis: int | None = None, keepdims: bool = False) -> Ten
     """Index (int64) of the first largest element along `axis`, or of `x` flattened: ATen `argmax`, ONNX ArgMax-13."""
 
 
+argmax.traits = Traits(ties="defined", wider_integers="most")
+
+
 @operator
 def argmin(x: Tensor, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Index (int64) of the first smallest element along `axis`, or of `x` flattened: ATen `argmin`, ONNX ArgMin-13."""
+
+
+argmin.traits = Traits(ties="defined", wider_integers="most")
 
 
 def _set_index_rules(op: Op, numpy_function: Any, onnx_name: str) -> None:
@@ -62,6 +69,9 @@ def sort(x: Tensor, *, axis: int, descending: bool = False) -> tuple[Tensor, Ten
     """
 
 
+sort.traits = Traits(ties="defined", exact=True, wider_integers="most")
+
+
 @sort.infer
 def _(x: Type, *, axis: int, descending: bool) -> tuple[Type, Type]:
     require(x.dtype != BOOL, "needed numbers, given bool; cast first")
@@ -96,6 +106,9 @@ def topk(x: Tensor, *, k: Dim, axis: int, largest: bool = True, sorted: bool = T
 
     They are sorted even if `sorted` is False; equal ones keep their order.
     """
+
+
+topk.traits = Traits(ties="defined", exact=True, wider_integers="most")
 
 
 @topk.infer

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import FLOAT64
+from ..traits import Traits
 from . import bessel_functions, elementwise, gamma_function, incomplete_gamma, normal_distribution, trigonometry
 from .common import in_float32
 from .comparison import equal
@@ -40,6 +41,9 @@ def erfinv(x: Tensor) -> Tensor:
     """The number whose erf is `x`; infinite at -1 and 1, NaN outside. ATen erfinv."""
 
 
+erfinv.traits = Traits(elementwise=True, pole=True)
+
+
 @_special(normal_distribution.erfcx, lambda g, y, x: g * (x * y * 2.0 - 2.0 / math.sqrt(math.pi)))
 def erfcx(x: Tensor) -> Tensor:
     """exp(x**2) * erfc(x). ATen special_erfcx."""
@@ -48,6 +52,9 @@ def erfcx(x: Tensor) -> Tensor:
 @_special(normal_distribution.ndtri, lambda g, y, x: g * (exp(y * y * 0.5) * math.sqrt(2.0 * math.pi)))
 def ndtri(x: Tensor) -> Tensor:
     """The `x`-quantile of the standard normal distribution. ATen special_ndtri."""
+
+
+ndtri.traits = Traits(elementwise=True, pole=True)
 
 
 @_special(
@@ -81,6 +88,9 @@ def polygamma(x: Tensor, *, order: int) -> Tensor:
     """The `order`-th derivative of digamma; order 0 is digamma itself, the derivative of `lgamma`. ATen polygamma."""
 
 
+polygamma.traits = Traits(elementwise=True, by_series=True)
+
+
 @polygamma.infer
 def _(x: Type, *, order: int) -> Type:
     require(order >= 0, f"needed an order of at least 0, given {order}")
@@ -111,6 +121,9 @@ def zeta(s: Tensor, q: Tensor) -> Tensor:
     """The Hurwitz zeta function, the sum of (q + k)**-s over k >= 0; only `q` has a gradient. ATen special_zeta."""
 
 
+zeta.traits = Traits(elementwise=True, by_series=True)
+
+
 def _incomplete_vjp(sign: float) -> Rule:
     """Return the rule for the gradient of `x`, x**(a - 1) exp(-x) / gamma(a); as in torch, `a` has no gradient."""
 
@@ -130,6 +143,9 @@ def igamma(a: Tensor, x: Tensor) -> Tensor:
     """The regularized lower incomplete gamma function P(a, x); only `x` has a gradient. ATen igamma."""
 
 
+igamma.traits = Traits(elementwise=True, by_series=True)
+
+
 @binary(
     infer_floating,
     _float64_kernel(incomplete_gamma.upper),
@@ -138,6 +154,9 @@ def igamma(a: Tensor, x: Tensor) -> Tensor:
 )
 def igammac(a: Tensor, x: Tensor) -> Tensor:
     """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x). ATen igammac."""
+
+
+igammac.traits = Traits(elementwise=True, by_series=True)
 
 
 # ---- Bessel functions ----
@@ -155,9 +174,15 @@ def i0(x: Tensor) -> Tensor:
     """The modified Bessel function I0. ATen i0."""
 
 
+i0.traits = Traits(elementwise=True, by_series=True)
+
+
 @_special(bessel_functions.i0e, lambda g, y, x: g * (get("i1e")(x) - elementwise.sign(x) * y))
 def i0e(x: Tensor) -> Tensor:
     """exp(-|x|) I0(x). ATen special_i0e."""
+
+
+i0e.traits = Traits(elementwise=True, by_series=True)
 
 
 @_special(bessel_functions.i1, lambda g, y, x: g * (i0(x) - _divide_with_limit(y, x, 0.5)))
@@ -165,9 +190,15 @@ def i1(x: Tensor) -> Tensor:
     """The modified Bessel function I1. ATen special_i1."""
 
 
+i1.traits = Traits(elementwise=True, by_series=True)
+
+
 @_special(bessel_functions.i1e, lambda g, y, x: g * (i0e(x) - elementwise.sign(x) * y - _divide_with_limit(y, x, 0.5)))
 def i1e(x: Tensor) -> Tensor:
     """exp(-|x|) I1(x). ATen special_i1e."""
+
+
+i1e.traits = Traits(elementwise=True, by_series=True)
 
 
 @_special(bessel_functions.k0, lambda g, y, x: -(g * get("modified_bessel_k1")(x)))
@@ -175,9 +206,15 @@ def modified_bessel_k0(x: Tensor) -> Tensor:
     """The modified Bessel function K0; infinite at 0, NaN below. ATen special_modified_bessel_k0."""
 
 
+modified_bessel_k0.traits = Traits(elementwise=True, by_series=True, pole=True)
+
+
 @_special(bessel_functions.k1, lambda g, y, x: -(g * (modified_bessel_k0(x) + y / x)))
 def modified_bessel_k1(x: Tensor) -> Tensor:
     """The modified Bessel function K1; infinite at 0, NaN below. ATen special_modified_bessel_k1."""
+
+
+modified_bessel_k1.traits = Traits(elementwise=True, by_series=True, pole=True)
 
 
 @_special(bessel_functions.k0e, lambda g, y, x: g * (y - get("scaled_modified_bessel_k1")(x)))
@@ -185,9 +222,15 @@ def scaled_modified_bessel_k0(x: Tensor) -> Tensor:
     """exp(x) K0(x). ATen special_scaled_modified_bessel_k0."""
 
 
+scaled_modified_bessel_k0.traits = Traits(elementwise=True, by_series=True, pole=True)
+
+
 @_special(bessel_functions.k1e, lambda g, y, x: g * (y - scaled_modified_bessel_k0(x) - y / x))
 def scaled_modified_bessel_k1(x: Tensor) -> Tensor:
     """exp(x) K1(x). ATen special_scaled_modified_bessel_k1."""
+
+
+scaled_modified_bessel_k1.traits = Traits(elementwise=True, by_series=True, pole=True)
 
 
 @_special(bessel_functions.j0, lambda g, y, x: -(g * get("bessel_j1")(x)))
@@ -195,9 +238,15 @@ def bessel_j0(x: Tensor) -> Tensor:
     """The Bessel function J0. ATen special_bessel_j0."""
 
 
+bessel_j0.traits = Traits(elementwise=True, by_series=True)
+
+
 @_special(bessel_functions.j1, lambda g, y, x: g * (bessel_j0(x) - _divide_with_limit(y, x, 0.5)))
 def bessel_j1(x: Tensor) -> Tensor:
     """The Bessel function J1. ATen special_bessel_j1."""
+
+
+bessel_j1.traits = Traits(elementwise=True, by_series=True)
 
 
 @_special(bessel_functions.y0, lambda g, y, x: -(g * get("bessel_y1")(x)))
@@ -205,14 +254,23 @@ def bessel_y0(x: Tensor) -> Tensor:
     """The Bessel function Y0; -infinite at 0, NaN below. ATen special_bessel_y0."""
 
 
+bessel_y0.traits = Traits(elementwise=True, by_series=True, pole=True)
+
+
 @_special(bessel_functions.y1, lambda g, y, x: g * (bessel_y0(x) - y / x))
 def bessel_y1(x: Tensor) -> Tensor:
     """The Bessel function Y1; -infinite at 0, NaN below. ATen special_bessel_y1."""
 
 
+bessel_y1.traits = Traits(elementwise=True, by_series=True, pole=True)
+
+
 @_special(bessel_functions.spherical_j0, lambda g, y, x: g * _divide_with_limit(trigonometry.cos(x) - y, x, 0.0))
 def spherical_bessel_j0(x: Tensor) -> Tensor:
     """sin(x) / x, 1 at 0. ATen special_spherical_bessel_j0."""
+
+
+spherical_bessel_j0.traits = Traits(elementwise=True, by_series=True)
 
 
 @unary(
@@ -223,3 +281,6 @@ def spherical_bessel_j0(x: Tensor) -> Tensor:
 )
 def airy_ai(x: Tensor) -> Tensor:
     """The Airy function Ai. ATen special_airy_ai."""
+
+
+airy_ai.traits = Traits(elementwise=True, by_series=True)

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..ir import dims
 from ..ir.types import FLOAT32, at_least_float32, is_floating, is_half
+from ..traits import Traits
 from . import reduction
 from .common import add_cotangents, in_float32, require_same_dtype
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -34,6 +35,9 @@ def standardize(x: Tensor, *, axes_count: int, eps: float) -> tuple[Tensor, Tens
     Returns:
         The standardized tensor, of the shape of `x`, and `r`, with size 1 along the normalized axes.
     """
+
+
+standardize.traits = Traits(mixed_precision="float32")
 
 
 @standardize.infer

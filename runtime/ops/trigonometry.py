@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import FLOAT64
+from ..traits import Traits
 from . import comparison, float64_forms
 from .common import in_float32
 from .declarations import binary, from_writer, infer_floating, or_float64, unary, zero
@@ -26,9 +27,15 @@ def sin(x: Tensor) -> Tensor:
     """Sine. ATen sin, ONNX Sin-7."""
 
 
+sin.traits = Traits(elementwise=True, family="circular")
+
+
 @unary(infer_floating, np.cos, vjp=in_float32(lambda g, y, x: -(g * sin(x))), onnx="Cos")
 def cos(x: Tensor) -> Tensor:
     """Cosine. ATen cos, ONNX Cos-7."""
+
+
+cos.traits = Traits(elementwise=True, family="circular")
 
 
 def sinc(x: Tensor) -> Any:
@@ -49,6 +56,9 @@ def tan(x: Tensor) -> Tensor:
     """Tangent. ATen tan, ONNX Tan-7."""
 
 
+tan.traits = Traits(elementwise=True, mixed_precision="float32")
+
+
 @unary(
     infer_floating,
     np.arcsin,
@@ -59,6 +69,9 @@ def asin(x: Tensor) -> Tensor:
     """Arcsine; NaN outside [-1, 1]. ATen asin, ONNX Asin-7."""
 
 
+asin.traits = Traits(elementwise=True, mixed_precision="float32")
+
+
 @unary(
     infer_floating,
     np.arccos,
@@ -67,6 +80,9 @@ def asin(x: Tensor) -> Tensor:
 )
 def acos(x: Tensor) -> Tensor:
     """Arccosine; NaN outside [-1, 1]. ATen acos, ONNX Acos-7."""
+
+
+acos.traits = Traits(elementwise=True, mixed_precision="float32")
 
 
 @unary(
@@ -117,6 +133,9 @@ def sinh(x: Tensor) -> Tensor:
     """Hyperbolic sine. ATen sinh, ONNX Sinh-9."""
 
 
+sinh.traits = Traits(elementwise=True, mixed_precision="float32")
+
+
 @unary(
     infer_floating, np.cosh, vjp=in_float32(lambda g, y, x: g * sinh(x)), onnx=or_float64("Cosh", float64_forms.cosh)
 )
@@ -124,9 +143,15 @@ def cosh(x: Tensor) -> Tensor:
     """Hyperbolic cosine. ATen cosh, ONNX Cosh-9."""
 
 
+cosh.traits = Traits(elementwise=True, mixed_precision="float32")
+
+
 @unary(infer_floating, np.tanh, vjp=in_float32(lambda g, y, x: g * (1.0 - y * y)), onnx="Tanh")
 def tanh(x: Tensor) -> Tensor:
     """Hyperbolic tangent. ATen tanh, ONNX Tanh-13."""
+
+
+tanh.traits = Traits(elementwise=True, family="activation")
 
 
 @unary(
@@ -157,3 +182,6 @@ def acosh(x: Tensor) -> Tensor:
 )
 def atanh(x: Tensor) -> Tensor:
     """Inverse hyperbolic tangent; NaN outside [-1, 1]. ATen atanh, ONNX Atanh-9."""
+
+
+atanh.traits = Traits(elementwise=True, pole=True)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from ..ir.program import Program
 from ..ir.types import Node, Value
-from ..ops.random import RANDOM_OPS
+from ..ops.registry import get
 from ..tree import TENSOR, Structure, is_call
 
 
 def random_nodes(program: Program) -> list[Node]:
     """The nodes that draw random numbers, in order; without those of sub-programs, such as a loop body."""
-    return [node for node in program.nodes if node.op in RANDOM_OPS]
+    return [node for node in program.nodes if get(node.op).traits.draws]
 
 
 def draws_as_inputs(program: Program, nodes: Sequence[Node] | None = None) -> Program:

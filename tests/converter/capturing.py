@@ -17,7 +17,7 @@ from cellbridge.parity.sides.interpreter_side import without_leading_ones
 from cellbridge.parity.sides.precision import convert, is_inexact
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import Type, is_floating
-from cellbridge.runtime.ops.random import RANDOM_OPS
+from cellbridge.runtime.ops.registry import get
 from cellbridge.runtime.programs.call import as_array, flat_inputs, gradient_program
 from cellbridge.runtime.programs.interpreter import execute
 
@@ -102,7 +102,7 @@ def assert_matches_torch(
         torch.autograd.backward(*([pair[i] for pair in differentiable] for i in (0, 1)))
 
     backward = gradient_program(program)
-    nodes = [node for node in backward.program.nodes if node.op in RANDOM_OPS]
+    nodes = [node for node in backward.program.nodes if get(node.op).traits.draws]
     shapes = [array.shape for array in draws.recorded]
     assert len(nodes) == len(shapes), f"torch drew {shapes}, the program {[str(n.outputs[0]) for n in nodes]}"
     recorded = [without_leading_ones(a, len(n.outputs[0].shape)) for n, a in zip(nodes, draws.recorded, strict=True)]

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cellbridge.runtime.ops.random import RANDOM_OPS
+from cellbridge.runtime.ops.registry import get
 from tests.converter.capturing import Each, Function, assert_matches_torch
 from tests.converter.test_tables_neural import ATTENDS, IMAGE, SEQUENCE, K, Q, V, data, self_attention, twice
 
@@ -98,7 +98,7 @@ def test_agrees_with_torch_in_train_mode(dtype: torch.dtype) -> None:
     )
     sampled = dict.fromkeys(TRAINED, 0)
     for node in program.nodes:
-        if node.op in RANDOM_OPS:
+        if get(node.op).traits.draws:
             sampled[program.calls[node.cell].path.split(".")[1]] += 1
     assert sampled == {name: count for name, (_, _, count) in TRAINED.items()}
 

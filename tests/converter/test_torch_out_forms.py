@@ -12,7 +12,6 @@ from cellbridge.converter import to_torch
 from cellbridge.converter.torch_out.tables import table
 from cellbridge.runtime import ops
 from cellbridge.runtime.errors import UnsupportedOperators
-from cellbridge.runtime.ops.random import RANDOM_OPS
 from cellbridge.runtime.programs.call import as_array
 from tests.runtime.ops import checks
 from tests.runtime.ops.cases import OpCase
@@ -25,8 +24,8 @@ REFUSED = {
     "geometric-probability 1.0",
     "log_normal-mean 0.5 deviation 0.0",
 }
-DRAWN = [case for case in WRITTEN if case.op in RANDOM_OPS and str(case) not in REFUSED]
-COMPUTED = [case for case in WRITTEN if case.op not in RANDOM_OPS]
+DRAWN = [case for case in WRITTEN if ops.get(case.op).traits.draws and str(case) not in REFUSED]
+COMPUTED = [case for case in WRITTEN if not ops.get(case.op).traits.draws]
 # torch's trigamma, the gradient of its digamma, is right to 5e-10 of the value
 INEXACT_OUTPUTS = {"polygamma-trigamma"}
 INEXACT_GRADIENTS = {"polygamma-digamma_gradient", "determinant-singular"}  # torch's of a singular matrix is 0

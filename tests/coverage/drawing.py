@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cellbridge.parity.sides.interpreter_side import without_leading_ones
 from cellbridge.runtime.ir.program import Program
-from cellbridge.runtime.ops.random import RANDOM_OPS
+from cellbridge.runtime.ops.registry import get
 from cellbridge.runtime.programs.call import as_array, gradient_program
 from cellbridge.runtime.programs.interpreter import execute
 
@@ -55,7 +55,7 @@ class Replaying:
     def __init__(self, program: Program, draws: Draws) -> None:
         self.program = program
         self.recorded = draws.recorded
-        nodes = [node for node in program.nodes if node.op in RANDOM_OPS]
+        nodes = [node for node in program.nodes if get(node.op).traits.draws]
         self.draws: dict[str, Array] = {}
         if len(nodes) == len(self.recorded):
             for node, sampled in zip(nodes, self.recorded, strict=True):

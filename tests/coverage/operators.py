@@ -22,7 +22,7 @@ from cellbridge.converter.capture.export import from_torch
 from cellbridge.converter.onnx_out.export import to_onnx
 from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.errors import ConversionError, UnsupportedOperators, UsageError
-from cellbridge.runtime.ops.random import RANDOM_OPS
+from cellbridge.runtime.ops.registry import get
 from tests.coverage import gaps
 from tests.coverage.drawing import Draws, Replaying, real
 
@@ -252,7 +252,7 @@ class Trial:
 
 def replays(program: Any) -> bool:
     """Whether a program draws random numbers."""
-    return any(node.op in RANDOM_OPS for node in program.nodes)
+    return any(get(node.op).traits.draws for node in program.nodes)
 
 
 def differences(expected: Any, actual: Any, dtype: torch.dtype, scale: float = 1, *, values: bool = True) -> str:

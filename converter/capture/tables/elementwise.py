@@ -22,7 +22,6 @@ FUNCTIONS = [
     "floor", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt",
     "tan", "tanh", "trunc",
 ]  # fmt: skip
-WHOLE = {"ceil", "floor", "round", "trunc"}  # the identity on integers
 
 
 def _function(name: str) -> None:
@@ -31,7 +30,7 @@ def _function(name: str) -> None:
     @aten(f"aten.{name}.default")
     def translation(context: Context, self: SymbolicTensor) -> Any:
         x = cast(self, context.dtype)
-        return x if name in WHOLE and not is_floating(x.dtype) else op(x)
+        return x if op.traits.whole and not is_floating(x.dtype) else op(x)
 
     translation.__name__ = name
     translation.__doc__ = f"{name}(Tensor self) -> Tensor"

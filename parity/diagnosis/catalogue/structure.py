@@ -8,7 +8,7 @@ from typing import Any
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, is_floating
-from ....runtime.ops.registry import get
+from ....runtime.ops.registry import family, get
 from ....runtime.tracing import Builder, SymbolicTensor
 from ...results.cause import Cause
 from ..cell_program import CellProgram
@@ -19,31 +19,18 @@ from ..rebuilding import Operands, Results, append
 from ..roles import role_of
 from .hypothesis import Hypothesis, places, with_other_nodes
 
-FAMILIES = (
-    ("relu", "gelu", "silu", "sigmoid", "tanh", "leaky_relu", "elu", "selu", "softplus", "mish", "hardswish",
-     "hardsigmoid", "hardtanh"),
-    ("add", "sub", "mul", "div"),
-    ("maximum", "minimum"),
-    ("reduce_mean", "reduce_sum", "reduce_max", "reduce_min"),
-    ("max_pool", "avg_pool"),
-    ("softmax", "log_softmax"),
-    ("sqrt", "rsqrt", "reciprocal"),
-    ("sin", "cos"),
-)  # fmt: skip
-"""Ops that people take for each other; their attributes of other names have their defaults."""
-ACTIVATIONS = FAMILIES[0]
+ACTIVATIONS = family("activation")
 
 
 def other_functions(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
-    """Yield each node with another op of its family."""
+    """Yield each node with another op of its family; attributes that it doesn't have get their defaults."""
     for node, positions in places(cell.program):
-        for family in FAMILIES:
-            for other in family if node.op in family else ():
-                if other != node.op:
-                    cause = Cause(
-                        "structure", f"{other} is computed in the candidate, {node.op} in the reference", op=node.op
-                    )
-                    yield Hypothesis(cause, partial(_with_op, cell.program, positions, other), len(positions))
+        for other in family(get(node.op).traits.family):
+            if other != node.op:
+                cause = Cause(
+                    "structure", f"{other} is computed in the candidate, {node.op} in the reference", op=node.op
+                )
+                yield Hypothesis(cause, partial(_with_op, cell.program, positions, other), len(positions))
 
 
 def _with_op(program: Program, positions: tuple[int, ...], op: str) -> Program:

@@ -10,7 +10,7 @@ import numpy as np
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Value, is_floating
 from ....runtime.ops import elementwise, shaping
-from ....runtime.ops.random import RANDOM_OPS
+from ....runtime.ops.registry import get
 from ....runtime.tracing import SymbolicTensor
 from ...results.cause import Cause
 from ..cell_program import CellProgram
@@ -34,7 +34,7 @@ def _fixed(program: Program) -> list[Value]:
     """Return the values that are the same for all inputs and parameters."""
     found = {constant.value: None for constant in program.constants}
     for node in program.nodes:
-        if node.op not in RANDOM_OPS and all(value is None or value in found for value in node.inputs):
+        if not get(node.op).traits.draws and all(value is None or value in found for value in node.inputs):
             found |= dict.fromkeys(node.outputs)
     return [*found]
 

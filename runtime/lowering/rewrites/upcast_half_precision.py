@@ -12,15 +12,11 @@ from ...ops import elementwise
 from ...ops.registry import Op, get
 from ...tracing import Builder, SymbolicTensor
 
-WITHOUT_KERNEL = frozenset({"expand", "full", "pad", "tile", "triangle", "where"})
-"""Ops that only move elements, without a bfloat16 kernel in ONNX Runtime on the CPU;
-tests/runtime/compiled/test_every_op.py checks the list."""
-
 
 def upcast_half_precision(builder: Builder, node: Node) -> bool:
     """The rule for `rewrite`: cast half-precision operands of an op to float32, and its results back.
 
-    The interpreter does the same. Ops that only move elements keep their dtype, except for those in `WITHOUT_KERNEL`;
+    The interpreter does the same. Ops that only move elements keep their dtype, if ONNX Runtime has a kernel for it;
     either way their results are the same.
     """
     if not _computes_in_half(get(node.op), node):
@@ -53,7 +49,7 @@ def _operands(node: Node) -> list[Value]:
 
 def _computes_in_half(op: Op, node: Node) -> bool:
     halves = any(is_half(value.dtype) for value in (*node.outputs, *_operands(node)))
-    return halves and (not op.half_native or op.name in WITHOUT_KERNEL) and op is not elementwise.cast
+    return halves and not (op.half_native and op.traits.bfloat16_kernel) and op is not elementwise.cast
 
 
 def _as_float32(x: SymbolicTensor) -> Any:

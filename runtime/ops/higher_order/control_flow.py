@@ -6,6 +6,7 @@ from typing import Any
 
 from ...ir.program import Program
 from ...ir.types import BOOL
+from ...traits import Traits
 from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .subprogram_rules import align_cotangents, as_tuple, common_type, floating_cotangents, run
 
@@ -29,6 +30,9 @@ def cond(
 
     torch.cond; ONNX If-21.
     """
+
+
+cond.traits = Traits(mixed_precision="as given")
 
 
 @cond.infer

@@ -12,6 +12,7 @@ from ...ir.dims import symbol
 from ...ir.program import Program
 from ...ir.types import BOOL, INT64, is_floating
 from ...tracing import SymbolicTensor
+from ...traits import Traits
 from ...tree import sequence
 from .. import comparison, creation, reduction
 from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -42,6 +43,9 @@ def loop(
 
     torch while_loop; ONNX Loop-21.
     """
+
+
+loop.traits = Traits(repeats=True, mixed_precision="as given")
 
 
 @loop.infer
@@ -148,6 +152,9 @@ def scan(*operands: Tensor, body: Program, carried: int, scanned: int, reverse: 
 
     torch scan and map; ONNX Scan-21.
     """
+
+
+scan.traits = Traits(repeats=True, mixed_precision="as given")
 
 
 @scan.infer

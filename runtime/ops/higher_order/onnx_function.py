@@ -6,6 +6,7 @@ from typing import Any
 
 from ...ir.program import Program
 from ...ir.types import FLOAT16, FLOAT32, is_floating
+from ...traits import Traits
 from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .subprogram_rules import align_cotangents, as_tuple, floating_cotangents, run
 
@@ -31,6 +32,9 @@ def onnx_function(
         slots: for each operand of the operator, whether it is present.
         attributes: names and values of the operator's attributes.
     """
+
+
+onnx_function.traits = Traits(mixed_precision="as given")
 
 
 @onnx_function.infer

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...errors import UnsupportedPython
 from ...ir.program import Program
+from ...traits import Traits
 from ..registry import Array, OnnxGraph, Tensor, Type, operator
 from .subprogram_rules import align_cotangents, as_tuple, floating_cotangents
 
@@ -26,6 +27,9 @@ def own_gradient(*tensors: Tensor, outputs: int, backward: Program | None, refus
     Raises:
         UnsupportedPython: the gradient is needed and there is no `backward`.
     """
+
+
+own_gradient.traits = Traits(mixed_precision="as given")
 
 
 @own_gradient.infer

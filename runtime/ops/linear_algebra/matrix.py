@@ -11,6 +11,7 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...ir.types import FLOAT64, at_least_float32
+from ...traits import Traits
 from .. import reduction
 from ..common import broadcast_shapes, require_same_dtype, unbroadcast
 from ..complex_numbers import Complex
@@ -34,6 +35,9 @@ from . import elimination, rotations, triangular
 @operator
 def inverse(x: Tensor, *, paired: bool = False) -> Tensor:
     """The inverse of each matrix (..., n, n); `ShapeError` if one is singular. ATen linalg_inv."""
+
+
+inverse.traits = Traits(costly=True)
 
 
 _one_to_one = Numbers("n", "n")
@@ -64,6 +68,9 @@ def solve(a: Tensor, b: Tensor, *, paired: bool = False) -> Tensor:
 
     `ShapeError` if a matrix is singular. ATen linalg_solve.
     """
+
+
+solve.traits = Traits(costly=True)
 
 
 _two_to_one = Numbers("nn", "n")
@@ -104,6 +111,9 @@ def determinant(x: Tensor, *, paired: bool = False) -> Tensor:
     """The determinant of each matrix (..., n, n): ATen linalg_det, ONNX Det-11."""
 
 
+determinant.traits = Traits(costly=True)
+
+
 @determinant.infer
 @_one_to_one.infer
 def _(x: Type) -> Type:
@@ -138,6 +148,9 @@ def cofactors(x: Tensor, *, paired: bool = False) -> Tensor:
     """
 
 
+cofactors.traits = Traits(costly=True)
+
+
 cofactors.infer(_one_to_one.infer(require_square))
 
 
@@ -169,6 +182,9 @@ def log_determinant(x: Tensor, *, paired: bool = False) -> tuple[Tensor, Tensor]
 
     The sign of a complex number is the number divided by its absolute value; the logarithm is always real.
     """
+
+
+log_determinant.traits = Traits(costly=True)
 
 
 _signed = Numbers("n", "nr")
@@ -212,6 +228,9 @@ def cholesky(x: Tensor, *, paired: bool = False) -> Tensor:
     Only the lower triangle of `x` is read. The gradient is with respect to a symmetric matrix. Complex matrices are
     Hermitian, with x = L @ L.H. `ShapeError` if a matrix isn't positive definite. ATen linalg_cholesky.
     """
+
+
+cholesky.traits = Traits(costly=True)
 
 
 cholesky.infer(_one_to_one.infer(require_square))

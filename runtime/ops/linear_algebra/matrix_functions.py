@@ -11,6 +11,7 @@ import numpy as np
 
 from ...ir.dims import product
 from ...ir.types import FLOAT64, INT64, is_floating
+from ...traits import Traits
 from .. import elementwise, reduction, taylor, trigonometry
 from ..comparison import greater, greater_equal, isfinite
 from ..complex_numbers import Complex
@@ -40,6 +41,9 @@ def matrix_exp(x: Tensor, *, truncated: bool = False, paired: bool = False) -> T
 
     If `truncated`, a single matrix of a 1-norm up to 0.05 has only ten correct digits, as in ATen before torch 2.15.
     """
+
+
+matrix_exp.traits = Traits(costly=True)
 
 
 _one_to_one = Numbers("n", "n")
@@ -138,6 +142,9 @@ def pseudo_inverse(
     Returns:
         (..., n, m).
     """
+
+
+pseudo_inverse.traits = Traits(costly=True)
 
 
 _with_bounds = Numbers("nrr", "n")

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...ir.dims import minimum
+from ...traits import Traits
 from .. import slicing
 from ..common import add_cotangents
 from ..matrices import (
@@ -46,6 +47,9 @@ def qr(x: Tensor, *, complete: bool = False, paired: bool = False) -> tuple[Tens
         With k = min(m, n): q (..., m, k) and r (..., k, n); (..., m, m) and (..., m, n) if complete, which has no
         gradient for m > n. The signs are LAPACK's.
     """
+
+
+qr.traits = Traits(costly=True)
 
 
 _factored = Numbers("n", "nn")
@@ -109,6 +113,9 @@ def householder_qr(x: Tensor, *, paired: bool = False) -> tuple[Tensor, Tensor]:
         (..., m, n): the upper triangular factor, and below the diagonal the vectors of the Householder reflections
         whose product is the orthogonal factor; and (..., min(m, n)), the scales of the reflections.
     """
+
+
+householder_qr.traits = Traits(costly=True)
 
 
 @householder_qr.infer

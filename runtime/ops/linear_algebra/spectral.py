@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.dims import minimum
+from ...traits import Traits
 from ..complex_numbers import Complex
 from ..matrices import (
     Numbers,
@@ -48,6 +49,9 @@ def eigh(x: Tensor, *, paired: bool = False) -> tuple[Tensor, Tensor]:
     Returns:
         The eigenvalues (..., n), ascending, and the eigenvectors as the columns of matrices (..., n, n).
     """
+
+
+eigh.traits = Traits(costly=True)
 
 
 _hermitian = Numbers("n", "rn")
@@ -94,6 +98,9 @@ def eig(x: Tensor, *, paired: bool = False) -> tuple[Tensor, Tensor]:
         As pairs of reals, the eigenvalues (..., n, 2), in no particular order, and the normalized eigenvectors as the
         columns of matrices (..., n, n, 2).
     """
+
+
+eig.traits = Traits(costly=True)
 
 
 _general = Numbers("n", "cc")
@@ -144,6 +151,9 @@ def svd(x: Tensor, *, full: bool = False, paired: bool = False) -> tuple[Tensor,
         With k = min(m, n): u (..., m, k), or (..., m, m) if full; s (..., k), descending; v (..., k, n), or
         (..., n, n) if full.
     """
+
+
+svd.traits = Traits(costly=True)
 
 
 _singular = Numbers("n", "nrn")

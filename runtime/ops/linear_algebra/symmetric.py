@@ -14,6 +14,7 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...ir.types import INT32
+from ...traits import Traits
 from ..common import broadcast_shapes, require_same_dtype
 from ..matrices import Numbers, require_square
 from ..registry import Array, Tensor, Type, operator, require
@@ -36,6 +37,9 @@ def ldl(x: Tensor, *, hermitian: bool = False, paired: bool = False) -> tuple[Te
         ones on its diagonal; and int32 (..., n), the row, counted from 1, with which each row was swapped in turn. For
         a block of size 2, both entries are the negative of that of its second row.
     """
+
+
+ldl.traits = Traits(costly=True)
 
 
 _factored = Numbers("n", "ni")
@@ -149,6 +153,9 @@ def ldl_solve(factors: Tensor, pivots: Tensor, b: Tensor, *, hermitian: bool = F
     Returns:
         (..., n, k); infinite or NaN where A is singular.
     """
+
+
+ldl_solve.traits = Traits(costly=True)
 
 
 _solved = Numbers("nin", "n")

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...ir.dims import minimum
 from ...ir.types import INT32
+from ...traits import Traits
 from .. import slicing
 from ..common import broadcast_shapes, require_same_dtype, unbroadcast
 from ..matrices import (
@@ -46,6 +47,9 @@ def solve_triangular(a: Tensor, b: Tensor, *, upper: bool, unitriangular: bool =
     Returns:
         (..., n, k); infinite or NaN if `a` has a zero on its diagonal.
     """
+
+
+solve_triangular.traits = Traits(costly=True)
 
 
 _system = Numbers("nn", "n")
@@ -107,6 +111,9 @@ def cholesky_solve(b: Tensor, factor: Tensor, *, upper: bool = False, paired: bo
     """
 
 
+cholesky_solve.traits = Traits(costly=True)
+
+
 @cholesky_solve.infer
 @_system.infer
 def _(b: Type, factor: Type, *, upper: bool) -> Type:
@@ -149,6 +156,9 @@ def lu(x: Tensor, *, pivot: bool = True, paired: bool = False) -> tuple[Tensor, 
         The factors in one matrix (..., m, n): the upper one, and below the diagonal the lower one, which has ones on
         its diagonal; and int32 (..., min(m, n)), the row, counted from 1, with which each row was swapped in turn.
     """
+
+
+lu.traits = Traits(costly=True)
 
 
 _factored = Numbers("n", "ni")

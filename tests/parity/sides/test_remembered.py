@@ -26,7 +26,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(remembered, "_results", type(remembered._results)())
 
     def counted(op: Any, *rest: Any) -> Any:
-        names.extend([op.name] if op.name in remembered.OPS else [])
+        names.extend([op.name] if op.traits.recurrent else [])
         return evaluate(op, *rest)
 
     evaluate = remembered.evaluate

@@ -15,7 +15,7 @@ from cellbridge.runtime import ops
 from cellbridge.runtime.errors import CellbridgeError, ConversionError
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import is_floating
-from cellbridge.runtime.ops.random import RANDOM_OPS
+from cellbridge.runtime.ops.registry import ops_with
 from tests.runtime.ops.cases import OpCase
 from tests.runtime.ops.checks import Array, cotangents, inputs_of, one_node_program
 from tests.runtime.ops.test_all_ops import CASES
@@ -65,7 +65,7 @@ GAPS = {
 }  # fmt: skip
 """Ops that differ for some special value, and why."""
 
-LEFT_OUT = {"runtime_shaped", *RANDOM_OPS}
+LEFT_OUT = {"runtime_shaped", *ops_with(lambda traits: traits.draws)}
 """What has a gradient in the interpreter only, and what is new in each run."""
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import cellbridge.runtime as ms
 from cellbridge.runtime import nn
 from cellbridge.runtime.graph import trace
-from cellbridge.runtime.ops.random import RANDOM_OPS
+from cellbridge.runtime.ops.registry import get
 from cellbridge.runtime.programs.interpreter import execute
 from cellbridge.runtime.programs.random_inputs import draws_as_inputs, random_nodes
 from cellbridge.runtime.tree import argument_paths
@@ -17,7 +17,7 @@ def test_draws_are_taken_in_order() -> None:
     net = nn.SequentialCell(nn.Dropout(p=0.5), nn.ReLU(), nn.Dropout(p=0.75)).set_train()
     x = np.ones((2, 3), np.float32)
     program = trace(net, (ms.Tensor(x),)).program
-    drawing = [node.outputs[0] for node in program.nodes if node.op in RANDOM_OPS]
+    drawing = [node.outputs[0] for node in program.nodes if get(node.op).traits.draws]
     assert len(drawing) == 2
     taken = draws_as_inputs(program)
     assert taken.inputs == (*program.inputs, *drawing)
