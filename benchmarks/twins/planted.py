@@ -16,6 +16,12 @@ H = "transformer.h.0 transformer.h.1"
 BERT = "encoder.layer.0 encoder.layer.1"
 BERT_NORMS = f"{inside(BERT, 'attention.output.LayerNorm')} {inside(BERT, 'output.LayerNorm')}"
 LLAMA = "model.layers.0 model.layers.1"
+RESNET_LAYERS = [f"resnet.encoder.stages.{layer}" for layer in ("0.layers.0", "1.layers.0", "1.layers.1")]
+RESNET_UNITS = [
+    "resnet.embedder.embedder", "resnet.encoder.stages.1.layers.0.shortcut",
+    *(f"{layer}.layer.{number}" for layer in RESNET_LAYERS for number in (0, 1)),
+]  # fmt: skip
+CONVNEXT = "encoder.stages.0.layers.0 encoder.stages.1.layers.0 encoder.stages.1.layers.1"
 
 
 def weight(network: str, label: str, cells: str, old: str, new: str, words: str, **more: Any) -> PortFault:
@@ -55,6 +61,35 @@ _FAULTS = [
           "is_causal=True, enable_gqa=True, scale=1.0", "scale", "scale", kind=BOTH),
     weight("llama/fused", "gate and up exchanged", inside(LLAMA, "mlp.gate_proj") + " " + inside(LLAMA, "mlp.up_proj"),
            "torch.cat([gate, up])", "torch.cat([up, gate])", "exchange|has the values|order|permut"),
+    fault("resnet/functional", "largest instead of mean", "resnet.pooler", "x.mean(dim=(2, 3))", "x.amax(dim=(2, 3))",
+          "pooling", "max|mean", kind=BOTH),
+    weight("resnet/functional", "stale mean", "resnet.encoder.stages.1.layers.0.shortcut.normalization",
+           "    copies = (", "    statistics[\"s1b0_skip_mean\"] = torch.zeros(SIZES[1])\n    copies = (",
+           "running_mean|mean", kind=("weight", "state", "structure", "attribute")),
+    fault("resnet/folded", "pooling of two", "resnet.embedder.pooler", "nn.MaxPool2d(3, 2, padding=1)",
+          "nn.MaxPool2d(2, 2)", "kernel size", "kernel|padding|pads", kind=BOTH),
+    weight("resnet/folded", "eps of the fold", " ".join(RESNET_UNITS), "eps: float = 1e-5", "eps: float = 1e-3",
+           "eps|weight|bias|scale"),
+    fault("convnext/channels first", "gelu approximated", inside(CONVNEXT, "act"), "nn.GELU()",
+          "nn.GELU(approximate=\"tanh\")", "gelu", "gelu|tanh", kind=BOTH),
+    weight("convnext/channels first", "depthwise kernel flipped", inside(CONVNEXT, "dwconv"),
+           "conv(f\"{here}.body.0\", f\"{there}.dwconv\")",
+           "conv(f\"{here}.body.0\", f\"{there}.dwconv\")\n"
+           "            state[f\"{here}.body.0.weight\"] = state[f\"{here}.body.0.weight\"].mT",
+           "transpose|flip|axes"),
+    fault("unet/skip last", "average instead of largest", "down1.maxpool_conv.0 down2.maxpool_conv.0",
+          "F.max_pool2d(x, 2)", "F.avg_pool2d(x, 2)", "pooling", "avg|average|max", kind=BOTH),
+    weight("unet/skip last", "kernel flipped", "up1.up up2.up", "w[f\"{there}.up.weight\"], w",
+           "w[f\"{there}.up.weight\"].flip(3), w",
+           "flip|revers"),
+    fault("tagger/lstm in a loop", "state not reversed back", "lstm", "states[::-1] if self.backward else states",
+          "states", "order", "order|revers|flip", kind=(*BOTH, "layout")),
+    weight("tagger/lstm in a loop", "gates in torch's order", "lstm", "for gate in (0, 1, 3, 2)",
+           "for gate in (0, 1, 2, 3)", "gate|order|exchange|permut"),
+    fault("tagger/gru gate by gate", "reset before the product", "gru", "r * self.hn(h))", "self.hn(r * h))",
+          "reset gate", "reset|gate|before|after|mul", kind=BOTH),
+    weight("tagger/gru gate by gate", "gates in another order", "gru", "zip((\"r\", \"z\", \"n\")",
+           "zip((\"z\", \"r\", \"n\")", "gate|order|exchange|permut"),
 ]  # fmt: skip
 
 FAULTS: dict[str, list[PortFault]] = {}

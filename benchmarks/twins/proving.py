@@ -122,7 +122,7 @@ def _pairs(there: list[Tensor], here: list[Tensor]) -> list[tuple[Tensor, Tensor
 def _loss(outputs: list[Tensor]) -> Tensor:
     with torch.random.fork_rng():
         torch.manual_seed(SEED)
-        terms = [(output * torch.randn_like(output)).sum() for output in outputs if output.requires_grad]
+        terms = [(output * torch.randn(output.shape)).sum() for output in outputs if output.requires_grad]
     return torch.stack(terms).sum()
 
 

@@ -74,8 +74,8 @@ def _miss(name: str, part: str, row: Row) -> str:
         return ""
     true = f"; true: {_paths(row['cells'])}" if "cells" in row else ""
     causes = "; ".join(f"{path or '(root)'}: {said[0]}" for path, said in row["causes"].items() if said)
-    said = row["error"] or row["said"]
-    return f"{name} [{part}]: {', '.join(wrong)}{true}; accused: {_paths(row['accused'])}; causes: {causes}; {said}"
+    accused = f"accused: {_paths(row['accused'])}; causes: {causes or 'none'}; {row['error'] or row['said']}"
+    return f"{name} [{part}]: {', '.join(wrong)}{true}; {accused}".rstrip("; ")
 
 
 def _paths(paths: Sequence[str]) -> str:
