@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
@@ -18,7 +19,7 @@ from ..faults.pairs import Pair
 from ..faults.port_edits import PortFault
 from ..faults.tools.cellbridge_tool import MAX_SAID, finding_of
 from ..faults.tools.finding import Finding
-from .planted import FAULTS
+from .planted import ALSO_RIGHT, FAULTS
 from .twin import Twin, twins
 
 CODE, WEIGHTS = "code", "weights"
@@ -57,6 +58,9 @@ def crashed(name: str, part: str, error: BaseException) -> dict[str, Any]:
 def _row(twin: Twin, part: str, finding: Finding, report: Any, seconds: float) -> dict[str, Any]:
     fault = None if part == SOUND else faults_of(twin)[part]
     row = judged(_case(twin, part, fault), finding)
+    if fault is not None and (other := ALSO_RIGHT.get((twin.name, fault.label))):
+        also = judged(replace(_case(twin, part, fault), cells=tuple(other.split())), finding)
+        row = also if also["placed"] else row
     if fault is None:
         row |= coverage(twin.reference(), report)
     return {**row, "seconds": round(seconds, 1)}

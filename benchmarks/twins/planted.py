@@ -21,12 +21,34 @@ RESNET_UNITS = [
     "resnet.embedder.embedder", "resnet.encoder.stages.1.layers.0.shortcut",
     *(f"{layer}.layer.{number}" for layer in RESNET_LAYERS for number in (0, 1)),
 ]  # fmt: skip
+T5_FEEDS = (
+    "encoder.block.0.layer.1.DenseReluDense encoder.block.1.layer.1.DenseReluDense "
+    "decoder.block.0.layer.2.DenseReluDense decoder.block.1.layer.2.DenseReluDense"
+)
+T5_ATTENTIONS = " ".join(
+    [f"{side}.block.{i}.layer.0.SelfAttention" for side in ("encoder", "decoder") for i in (0, 1)]
+    + [f"decoder.block.{i}.layer.1.EncDecAttention" for i in (0, 1)]
+)
+MOE = "layers.0.block_sparse_moe layers.1.block_sparse_moe"
+MOE_DOWN = " ".join(inside(MOE, f"experts.{number}.w2") for number in range(4))
+MAMBA = "backbone.layers.0 backbone.layers.1"
+VIT = "vit.layers.0 vit.layers.1"
+SWIN = " ".join(f"encoder.layers.{stage}.blocks.{i}" for stage in (0, 1) for i in (0, 1))
 CONVNEXT = "encoder.stages.0.layers.0 encoder.stages.1.layers.0 encoder.stages.1.layers.1"
 
 
 def weight(network: str, label: str, cells: str, old: str, new: str, words: str, **more: Any) -> PortFault:
     """Return a fault in how a port gets its weights."""
     return fault(network, label, cells, old, new, label, words, kind=more.pop("kind", ANY_KIND), **more)
+
+
+ALSO_RIGHT = {
+    ("gpt2/split", "q and k exchanged"): inside(H, "attn"),
+    ("llama/complex rotary", "rows of the keys not permuted"): inside(LLAMA, "self_attn"),
+    ("llama/fused", "gate and up exchanged"): inside(LLAMA, "mlp"),
+    ("t5/fused", "gate and up exchanged"): T5_FEEDS,
+}
+"""By pair and fault, other Cells that are right: rows in another order are also code that reads them wrongly."""
 
 
 _FAULTS = [
@@ -46,12 +68,10 @@ _FAULTS = [
            "[w[f\"{there}.attention.self.{name}.{part}\"] for name in (\"query\", \"key\", \"value\")]",
            "[w[f\"{there}.attention.self.{name}.{part}\"] * (part == \"weight\" or name != \"value\") "
            "for name in (\"query\", \"key\", \"value\")]", "bias|value"),
-    fault("bert/flat functions", "default eps", f"embeddings.LayerNorm {BERT_NORMS}",
-          ".mean(-1, keepdim=True) + EPS)", ".mean(-1, keepdim=True) + 1e-5)", "eps",
-          "eps", (ANY_NAME, 1e-12, 1e-5)),
+    fault("bert/flat functions", "default eps", f"embeddings.LayerNorm {BERT_NORMS}", ".mean(-1, keepdim=True) + EPS)",
+          ".mean(-1, keepdim=True) + 1e-5)", "eps", "eps", (ANY_NAME, 1e-12, 1e-5)),
     weight("bert/flat functions", "norms of a layer exchanged", BERT_NORMS, "a, b = (f\"l{i}_a\", f\"l{i}_b\")",
-           "b, a = (f\"l{i}_a\", f\"l{i}_b\")",
-           "exchange|has the values|differ"),
+           "b, a = (f\"l{i}_a\", f\"l{i}_b\")", "exchange|has the values|differ"),
     fault("llama/complex rotary", "mask off by one", inside(LLAMA, "self_attn"), "diagonal=1)", "diagonal=2)", "mask",
           "mask|triu|diagonal", kind=BOTH),
     weight("llama/complex rotary", "rows of the keys not permuted", inside(LLAMA, "self_attn.k_proj"),
@@ -73,15 +93,12 @@ _FAULTS = [
     fault("convnext/channels first", "gelu approximated", inside(CONVNEXT, "act"), "nn.GELU()",
           "nn.GELU(approximate=\"tanh\")", "gelu", "gelu|tanh", kind=BOTH),
     weight("convnext/channels first", "depthwise kernel flipped", inside(CONVNEXT, "dwconv"),
-           "conv(f\"{here}.body.0\", f\"{there}.dwconv\")",
-           "conv(f\"{here}.body.0\", f\"{there}.dwconv\")\n"
-           "            state[f\"{here}.body.0.weight\"] = state[f\"{here}.body.0.weight\"].mT",
-           "transpose|flip|axes"),
+           "conv(f\"{here}.body.0\", f\"{there}.dwconv\")", "conv(f\"{here}.body.0\", f\"{there}.dwconv\")\n"
+           "            state[f\"{here}.body.0.weight\"] = state[f\"{here}.body.0.weight\"].mT", "transpose|flip|axes"),
     fault("unet/skip last", "average instead of largest", "down1.maxpool_conv.0 down2.maxpool_conv.0",
           "F.max_pool2d(x, 2)", "F.avg_pool2d(x, 2)", "pooling", "avg|average|max", kind=BOTH),
     weight("unet/skip last", "kernel flipped", "up1.up up2.up", "w[f\"{there}.up.weight\"], w",
-           "w[f\"{there}.up.weight\"].flip(3), w",
-           "flip|revers"),
+           "w[f\"{there}.up.weight\"].flip(3), w", "flip|revers"),
     fault("tagger/lstm in a loop", "state not reversed back", "lstm", "states[::-1] if self.backward else states",
           "states", "order", "order|revers|flip", kind=(*BOTH, "layout")),
     weight("tagger/lstm in a loop", "gates in torch's order", "lstm", "for gate in (0, 1, 3, 2)",
@@ -90,6 +107,33 @@ _FAULTS = [
           "reset gate", "reset|gate|before|after|mul", kind=BOTH),
     weight("tagger/gru gate by gate", "gates in another order", "gru", "zip((\"r\", \"z\", \"n\")",
            "zip((\"z\", \"r\", \"n\")", "gate|order|exchange|permut"),
+    fault("t5/fused", "scale of other transformers", T5_ATTENTIONS, "attn_mask=bias, scale=1.0)", "attn_mask=bias)",
+          "scale", "scale|mul|div", kind=BOTH),
+    weight("t5/fused", "gate and up exchanged", inside(T5_FEEDS, "wi_0") + " " + inside(T5_FEEDS, "wi_1"),
+           "torch.cat((gate, wide))", "torch.cat((wide, gate))", "exchange|has the values|order|permut"),
+    fault("moe/dense", "shares don't add up to 1", inside(MOE, "router"), "best.values.softmax(-1)",
+          "scores.softmax(-1).gather(-1, best.indices)", "normalization", "div|sum|softmax", kind=BOTH),
+    weight("moe/dense", "experts in another order", MOE_DOWN, "f\"{here}.experts.narrow\": down",
+           "f\"{here}.experts.narrow\": down.roll(1, 0)", "order|exchange|has the values|permut|roll"),
+    fault("mamba/short", "skip left out", inside(MAMBA, "mixer"), "dim=1) + u * self.d", "dim=1)", "skip", "add|mul",
+          kind=BOTH),
+    weight("mamba/short", "A taken for its logarithm", inside(MAMBA, "mixer"), "        x, z = w[f\"layers",
+           "        state[f\"layers.{i}.a_log\"] = state[f\"layers.{i}.a_log\"].exp()\n        x, z = w[f\"layers",
+           "a_log|exp"),
+    fault("vit/timm", "scale of the whole width", inside(VIT, "attention"), "(q * (c // HEADS) ** -0.5)",
+          "(q * c**-0.5)", "scale", "scale|mul", kind=BOTH),
+    weight("vit/timm", "patches with channels last", "vit.embeddings.patch_embeddings.projection",
+           "projection.weight\"].flatten(1)", "projection.weight\"].permute(0, 2, 3, 1).flatten(1)",
+           "permut|transpose|axes|order"),
+    fault("vit/flax", "gelu approximated by default", inside(VIT, "mlp.activation_fn"), ", approximate=False)", ")",
+          "gelu", "gelu|tanh", kind=BOTH),
+    weight("vit/flax", "square kernel not transposed", inside(VIT, "attention.o_proj"), "out[\"kernel\"].reshape",
+           "out[\"kernel\"].T.reshape", "transpose"),
+    fault("swin/microsoft", "rolled the wrong way", "encoder.layers.0.blocks.1",
+          "torch.roll(y, (self.shift, self.shift)", "torch.roll(y, (-self.shift, self.shift)", "shift",
+          "roll|shift|slice|concat", kind=(*BOTH, "layout")),
+    weight("swin/microsoft", "distances the other way", inside(SWIN, "attention.relative_position_bias"),
+           "attn.bias_table\"] = table", "attn.bias_table\"] = table.flip(0)", "flip|revers"),
 ]  # fmt: skip
 
 FAULTS: dict[str, list[PortFault]] = {}
