@@ -34,6 +34,13 @@ MOE_DOWN = " ".join(inside(MOE, f"experts.{number}.w2") for number in range(4))
 MAMBA = "backbone.layers.0 backbone.layers.1"
 VIT = "vit.layers.0 vit.layers.1"
 SWIN = " ".join(f"encoder.layers.{stage}.blocks.{i}" for stage in (0, 1) for i in (0, 1))
+DECODER_LAYERS = "transformer.decoder.layers.0 transformer.decoder.layers.1"
+SQUEEZES = "features.1.block.1 features.2.block.2 features.3.block.2"
+TCN, TCN0 = "network.1 network.2", "network.0 network.1 network.2"
+CLIP_ACTS = " ".join(
+    f"{side}_model.encoder.layers.{i}.mlp.activation_fn" for side in ("text", "vision") for i in (0, 1)
+)
+LORA = "layers.0 layers.1"
 CONVNEXT = "encoder.stages.0.layers.0 encoder.stages.1.layers.0 encoder.stages.1.layers.1"
 
 
@@ -134,6 +141,41 @@ _FAULTS = [
           "roll|shift|slice|concat", kind=(*BOTH, "layout")),
     weight("swin/microsoft", "distances the other way", inside(SWIN, "attention.relative_position_bias"),
            "attn.bias_table\"] = table", "attn.bias_table\"] = table.flip(0)", "flip|revers"),
+    fault("translator/annotated", "mask off by one", inside(DECODER_LAYERS, "self_attn"),
+          "seen = torch.tril(torch.ones(tgt.shape[1], tgt.shape[1]))",
+          "seen = torch.tril(torch.ones(tgt.shape[1], tgt.shape[1]), 1)", "mask", "mask|tril|diagonal", kind=BOTH),
+    weight("translator/annotated", "scale of the embeddings left out", "",
+           "\"target.weight\": w[\"tgt_embed.weight\"] * scale", "\"target.weight\": w[\"tgt_embed.weight\"]",
+           "scale|mul|tgt_embed|4"),
+    fault("efficientnet/paper", "padding as in TensorFlow", "features.2.block.1.0",
+          "F.pad(y, (side, side, side, side))",
+          "F.pad(y, (side - self.stride // 2, side, side - self.stride // 2, side))", "padding", "padding|pads|pad",
+          kind=BOTH),
+    weight("efficientnet/paper", "bias of the gate left out", inside(SQUEEZES, "fc2"),
+           "    mine = PaperNet()\n", "    mine = PaperNet()\n"
+           "    state |= {name: torch.zeros_like(b) for name, b in state.items() if name.endswith(\"excite.bias\")}\n",
+           "bias"),
+    fault("wave/weight norm merged", "dilation left out", inside(TCN, "conv1") + " " + inside(TCN, "conv2"),
+          "super().__init__(size, CHANNELS, 3, dilation=dilation)",
+          "super().__init__(size, CHANNELS, 3, dilation=max(1, dilation // 2))", "dilation", "dilation|pad", kind=BOTH),
+    weight("wave/weight norm merged", "gain left out", inside(TCN0, "conv1") + " " + inside(TCN0, "conv2"),
+           "return gain * direction /", "return direction /", "original0|norm|gain|scale|weight"),
+    fault("autoencoder/sequential", "slope of the default", "encoder.act decoder.act",
+          "nn.Linear(LATENT, 8 * 16),\n        nn.LeakyReLU(0.2)", "nn.Linear(LATENT, 8 * 16),\n        nn.LeakyReLU()",
+          "slope", "slope|alpha", kind=BOTH),
+    weight("autoencoder/sequential", "kernel transposed", "decoder.deconv2", "    mine = layers()",
+           "    state[\"15.weight\"] = state[\"15.weight\"].mT\n    mine = layers()", "transpose|axes"),
+    fault("clip/openai", "gelu instead of quick gelu", CLIP_ACTS, "return x * torch.sigmoid(1.702 * x)",
+          "return nn.functional.gelu(x)", "gelu", "gelu|sigmoid|1.702", kind=BOTH),
+    weight("clip/openai", "positions of the text moved by one", "text_model.embeddings.position_embedding",
+           "\"positional_embedding\": w[f\"{text}.embeddings.position_embedding.weight\"]",
+           "\"positional_embedding\": w[f\"{text}.embeddings.position_embedding.weight\"].roll(1, 0)",
+           "position|roll|order|shift|permut"),
+    fault("lora/merged", "softmax over queries", inside(LORA, "attention"), "float(\"-inf\")).softmax(-1)",
+          "float(\"-inf\")).softmax(-2)", "softmax", "softmax axis", kind=BOTH),
+    weight("lora/merged", "scale by the rank left out",
+           inside(LORA, "attention.q_proj") + " " + inside(LORA, "attention.v_proj"), " * (ALPHA / RANK)", "",
+           "scal|lora|mul"),
 ]  # fmt: skip
 
 FAULTS: dict[str, list[PortFault]] = {}

@@ -18,7 +18,7 @@ from .twin import SEED, Twin
 
 LEAST = 1e-6
 """How far a fault moves the outputs at least, relative to their size."""
-STEP = 2.0**-10
+STEP = 2.0**-14
 OF_DIFFERENCES = 1e-4
 """How far gradients may be apart that are carried back by differences of a port that isn't linear in the weights."""
 OTHER_WEIGHTS = 2
