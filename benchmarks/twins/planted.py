@@ -41,6 +41,9 @@ CLIP_ACTS = " ".join(
     f"{side}_model.encoder.layers.{i}.mlp.activation_fn" for side in ("text", "vision") for i in (0, 1)
 )
 LORA = "layers.0 layers.1"
+NEOX = "gpt_neox.layers.0 gpt_neox.layers.1"
+OPT = "model.decoder.layers.0 model.decoder.layers.1"
+MIXER = "blocks.0 blocks.1"
 CONVNEXT = "encoder.stages.0.layers.0 encoder.stages.1.layers.0 encoder.stages.1.layers.1"
 
 
@@ -151,8 +154,8 @@ _FAULTS = [
           "F.pad(y, (side, side, side, side))",
           "F.pad(y, (side - self.stride // 2, side, side - self.stride // 2, side))", "padding", "padding|pads|pad",
           kind=BOTH),
-    weight("efficientnet/paper", "bias of the gate left out", inside(SQUEEZES, "fc2"),
-           "    mine = PaperNet()\n", "    mine = PaperNet()\n"
+    weight("efficientnet/paper", "bias of the gate left out", inside(SQUEEZES, "fc2"), "    mine = PaperNet()\n",
+           "    mine = PaperNet()\n"
            "    state |= {name: torch.zeros_like(b) for name, b in state.items() if name.endswith(\"excite.bias\")}\n",
            "bias"),
     fault("wave/weight norm merged", "dilation left out", inside(TCN, "conv1") + " " + inside(TCN, "conv2"),
@@ -176,6 +179,24 @@ _FAULTS = [
     weight("lora/merged", "scale by the rank left out",
            inside(LORA, "attention.q_proj") + " " + inside(LORA, "attention.v_proj"), " * (ALPHA / RANK)", "",
            "scal|lora|mul"),
+    fault("decoders/neox split", "one after the other", NEOX, "return x + self.attention(self.ln_attention(x)) + ",
+          "x = x + self.attention(self.ln_attention(x))\n        return x + ", "residual", "add|residual"),
+    weight("decoders/neox split", "q, k and v one after the other", inside(NEOX, "attention.query_key_value"),
+           ".unflatten(0, (HEADS, 3, SIZE))", ".unflatten(0, (3, HEADS, SIZE)).transpose(0, 1)",
+           "order|exchange|permut|row|interleav|blocks"),
+    fault("decoders/gemma plain", "gelu of the other kind", inside(LLAMA, "mlp.act_fn"),
+          "F.gelu(self.gate(y), approximate=\"tanh\")", "F.gelu(self.gate(y))", "gelu", "gelu|tanh", kind=BOTH),
+    weight("decoders/gemma plain", "1 of the gain left out", inside(LLAMA, "post_attention_layernorm"),
+           "1 + w[f\"{there}.post_attention_layernorm.weight\"]", "w[f\"{there}.post_attention_layernorm.weight\"]",
+           "add|1|offset|weight"),
+    fault("decoders/opt torch layers", "norm afterwards", OPT, "batch_first=True, norm_first=True",
+          "batch_first=True, norm_first=False", "norm", "norm"),
+    weight("decoders/opt torch layers", "offset of the positions left out", "model.decoder.embed_positions",
+           "w[\"embed_positions.weight\"][2:]", "w[\"embed_positions.weight\"][:-2]", "position|offset|2|slice|index"),
+    fault("mixer/flax", "gelu approximated by default", inside(MIXER, "mlp_tokens.act"),
+          "y = nnx.gelu(y, approximate=False)", "y = nnx.gelu(y)", "gelu", "gelu|tanh", kind=BOTH),
+    weight("mixer/flax", "patches with channels first", "stem", "w[\"stem.weight\"].transpose(2, 3, 1, 0)",
+           "w[\"stem.weight\"].transpose(1, 2, 3, 0)", "permut|transpose|axes|order"),
 ]  # fmt: skip
 
 FAULTS: dict[str, list[PortFault]] = {}
