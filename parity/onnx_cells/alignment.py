@@ -29,6 +29,7 @@ from ..sides.run import FORWARD, Run, Wanted
 from ..sides.torch_side import TorchSide
 from .bypasses import bypassed_gradients
 from .crossings import Crossing, crossings, other_sample
+from .divided_products import divide_products
 from .file_values import FileValues
 from .flat import FlatProgram
 from .marking import mark
@@ -99,7 +100,7 @@ def align(
     program, outputs = _with_results_of(program, truth, pair_results(truth))
     program = program.replace(arguments=positional_arguments(len(program.inputs)))
     flat = FlatProgram(program)
-    program_as_it_is = flat.program
+    plain_program = flat.program
     samples, records = [first], [truth]
     if (other := other_sample(args, kwargs)) is not None:
         try:
@@ -119,9 +120,8 @@ def align(
     shapes = {value: tuple(arrays[0].shape) for value, arrays in file.values.items()}
     fixed = _fixed(flat, tensors, truth, order_of_inputs(arguments, arrange), outputs, module, arguments)
     places = PlaceFinder(file, tensors, fixed).find()
-    if views:
-        views = used_views(views, places.of.values())
-        flat = FlatProgram(with_views(program_as_it_is, views))
+    views = used_views(views, places.of.values())
+    flat = FlatProgram(divide_products(with_views(plain_program, views), places.of.values()))
     found = own_nodes(flat, truth, [*dict.fromkeys([*tensors, *places.of])], places.of)  # some were divided
     shared = copy_shared_nodes(flat.program, found)
     marked = mark(*shared)

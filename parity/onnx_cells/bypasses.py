@@ -51,15 +51,20 @@ class _Bypasses:
 
     def _uses(self) -> Iterator[tuple[Value, int]]:
         """Yield each value that has a gradient, with each call that uses it; the root uses results."""
+        trained = (p.value for p in self.program.parameters.values() if p.trainable)
+        varying = {value for value in (*self.program.inputs, *trained) if is_floating(value.dtype)}
+        for node in self.program.nodes:
+            if not varying.isdisjoint(node.inputs):
+                varying.update(value for value in node.outputs if is_floating(value.dtype))
         needed = set(self.program.outputs)
         for node in reversed(self.program.nodes):
             if needed.isdisjoint(node.outputs):
                 continue
             needed.update(value for value in node.inputs if value is not None)
             for value in node.inputs:
-                if value is not None and value not in self.program.constant_data and is_floating(value.dtype):
+                if value is not None and value not in self.program.constant_data and value in varying:
                     yield value, self.found.owner.get(node, 0)
-        yield from ((value, 0) for value in self.program.outputs if is_floating(value.dtype))
+        yield from ((value, 0) for value in self.program.outputs if value in varying)
 
     def _computing(self, value: Value) -> int:
         node = self.program.producers.get(value)

@@ -106,14 +106,27 @@ def _by_numbers(array: Array, truth: Array) -> Layout | None:
         return None
     places = np.empty_like(order_there)
     places[order_there] = order_here
+    return layout_of_places(places, array.shape, truth.shape)
+
+
+def layout_of_places(places: Array, source: tuple[int, ...], target: tuple[int, ...]) -> Layout | None:
+    """Return the layout with which the elements of the module's tensor lie at these places; None if it is none.
+
+    Args:
+        places: the position in the file's value for each element of the module's tensor, both in row-major order.
+        source: shape of the file's value.
+        target: shape of the module's tensor.
+    """
     digits = _digits(places)
     if digits is None:
         return None
+    if not digits:
+        return Layout(source, source, tuple(range(len(source))), target)
     sizes, strides = zip(*reversed(digits), strict=True)  # those of the module's order, the outermost first
     by_stride = sorted(range(len(sizes)), key=lambda axis: -strides[axis])
     divided = tuple(sizes[axis] for axis in by_stride)
     permutation = tuple(by_stride.index(axis) for axis in range(len(sizes)))
-    return Layout(array.shape, divided, permutation, truth.shape)
+    return Layout(source, divided, permutation, target)
 
 
 def _digits(places: Array) -> list[tuple[int, int]] | None:

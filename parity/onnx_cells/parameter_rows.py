@@ -73,17 +73,17 @@ def with_rows_of_the_module(
         users: paths of the Cells that use a parameter.
         parts_of: see `PartsOf`.
     """
-    by_path: dict[str, list[str]] = {}
+    by_paths: dict[frozenset[str], list[str]] = {}
     for name, parameter in program.parameters.items():
-        paths = users.get(parameter.value, ())
+        paths = frozenset(users.get(parameter.value, ()))
         has_partner = name in infos and infos[name].data.shape == parameter.data.shape
-        if len(paths) == 1 and not has_partner and parameter.data.size > 1:
-            by_path.setdefault(next(iter(paths)), []).append(name)
+        if paths and not has_partner and parameter.data.size > 1:
+            by_paths.setdefault(paths, []).append(name)
     arrangements: list[Arrangement] = []
-    for path, names in by_path.items():
+    for paths, names in sorted(by_paths.items(), key=lambda item: len(item[0])):
         used = {source.name for arrangement in arrangements for source in arrangement.sources}
-        free = {other: infos[other].data for other in parts_of(path) if other not in program.parameters}
-        free = {other: data for other, data in free.items() if other not in used}
+        free = {other: infos[other].data for path in sorted(paths) for other in parts_of(path)}
+        free = {other: data for other, data in free.items() if other not in used | program.parameters.keys()}
         arrangements += _of_cell({name: program.parameters[name].data for name in names}, free)
     return _rewrite(program, infos, arrangements) if arrangements else program
 

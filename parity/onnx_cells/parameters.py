@@ -73,6 +73,7 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
 
     ties = with_ties_of_the_module(program, module.infos, module.shared)
     program = with_rows_of_the_module(ties.program, module.infos, users, parts_of)
+    arranged = program.parameters.keys() - ties.program.parameters.keys()
     users = _users(program)
     partner: dict[str, str] = {}
     transposed: dict[str, str] = {}
@@ -103,7 +104,7 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
                 break
     for found in (partner, transposed):
         for name, other in list(found.items()):
-            if name in of_cells:
+            if name in of_cells or name in arranged:
                 continue
             parameter = program.parameters[name]
             copies = (in_file[_elements(parameter.data)], in_module[_elements(parameter.data)])
