@@ -29,8 +29,7 @@ from ..sides.run import FORWARD, Run, Wanted
 from ..sides.torch_side import TorchSide
 from .bypasses import bypassed_gradients
 from .crossings import Crossing, crossings, other_sample
-from .divided_products import divide_products
-from .file_values import FileValues
+from .fitting import fit
 from .flat import FlatProgram
 from .marking import mark
 from .odd_shapes import constant_boundaries, excuse
@@ -39,7 +38,6 @@ from .parameters import ModuleParameters, pair_parameters
 from .places import PlaceFinder, Places
 from .shared_nodes import copy_shared_nodes
 from .sides import FileSide, ModuleSide
-from .views import find_views, used_views, with_views
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 PairResults = Callable[[Records], Sequence[int | None] | None]
@@ -100,7 +98,6 @@ def align(
     program, outputs = _with_results_of(program, truth, pair_results(truth))
     program = program.replace(arguments=positional_arguments(len(program.inputs)))
     flat = FlatProgram(program)
-    plain_program = flat.program
     samples, records = [first], [truth]
     if (other := other_sample(args, kwargs)) is not None:
         try:
@@ -112,16 +109,12 @@ def align(
     tensors = crossings(records)
     dtype = as_dtype(options.dtype)
     given = [[cast_floating(array, dtype) for array in arrays] for arrays in samples]
-    file = FileValues(flat, given)
-    views = find_views(file, tensors)
-    if views:
-        flat = FlatProgram(with_views(flat.program, views))
-        file = FileValues(flat, given)
+    fitted = fit(flat, given, tensors)
+    file, flat = fitted.file, fitted.file.flat
     shapes = {value: tuple(arrays[0].shape) for value, arrays in file.values.items()}
     fixed = _fixed(flat, tensors, truth, order_of_inputs(arguments, arrange), outputs, module, arguments)
     places = PlaceFinder(file, tensors, fixed).find()
-    views = used_views(views, places.of.values())
-    flat = FlatProgram(divide_products(with_views(plain_program, views), places.of.values()))
+    flat = fitted.with_places(places.of.values())
     found = own_nodes(flat, truth, [*dict.fromkeys([*tensors, *places.of])], places.of)  # some were divided
     shared = copy_shared_nodes(flat.program, found)
     marked = mark(*shared)

@@ -25,12 +25,14 @@ class Crossing:
         arrays: the tensor on each sample.
         keys: the boundaries that it crosses, in order.
         varies: whether it differs from sample to sample; True if there is only one.
+        trained: whether a gradient passes through it.
     """
 
     order: int
     arrays: list[Array]
     keys: list[Key] = field(default_factory=list)
     varies: bool = True
+    trained: bool = False
 
     @property
     def floating(self) -> bool:
@@ -62,6 +64,8 @@ def crossings(samples: Sequence[Records]) -> list[Crossing]:
         if identity not in found:
             found[identity] = Crossing(len(inputs) + len(found), arrays, [], varies)
         found[identity].keys.append(key)
+        gradient = samples[0].values.get(gradient_key(key))
+        found[identity].trained |= gradient is not None and bool(np.any(gradient))
     return [*inputs, *(one for one in found.values() if one not in inputs)]
 
 

@@ -119,7 +119,7 @@ def _arranged(name: str, data: Array, free: Mapping[str, Array]) -> Arrangement 
         sources = [
             Source(other, reading)
             for other, array in free.items()
-            for reading in _upright_readings(array.shape)
+            for reading in _readings_of_the_module(array.shape)
             if reading.target[1] == matrix.shape[1]
         ]
         if not sources:
@@ -204,8 +204,8 @@ def _readings(shape: tuple[int, ...]) -> Iterator[Layout]:
             yield _as_matrix(shape, rows)
 
 
-def _upright_readings(shape: tuple[int, ...]) -> Iterator[Layout]:
-    """Yield the ways to read a module's array by its outputs: the first axis, or all but the last, are rows."""
+def _readings_of_the_module(shape: tuple[int, ...]) -> Iterator[Layout]:
+    """Yield the ways to read a module's array: the first axis, all but the last, or the last are rows."""
     axes = [axis for axis, size in enumerate(shape) if size > 1]
     if len(axes) == 1:
         yield _as_column(shape)
@@ -215,6 +215,7 @@ def _upright_readings(shape: tuple[int, ...]) -> Iterator[Layout]:
         yield _as_matrix(shape, axes[:1])
         if len(axes) > 2:
             yield _as_matrix(shape, axes[:-1])
+        yield _as_matrix(shape, axes[-1:])
 
 
 def _as_column(shape: tuple[int, ...]) -> Layout:

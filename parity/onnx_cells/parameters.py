@@ -13,7 +13,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT32, Constant, Node, ProgramParameter, Type, Value, is_floating
 from ..results.cell_report import is_inside
 from ..sides.imported import is_imported
-from ..sides.records import Array
+from ..sides.records import OUTPUT, Array
 from ..sides.side import ParameterInfo
 from .parameter_rows import with_rows_of_the_module
 from .tied_parameters import same_numbers, with_ties_of_the_module
@@ -227,9 +227,10 @@ def _users(program: Program) -> dict[Value, set[str]]:
     for node in program.nodes:
         operands = [value for value in node.inputs if value is not None]
         used = {origin for value in operands for origin in origins.get(value, ())}
-        if operands and all(value in origins for value in operands):
+        is_result = node.op == "boundary" and node.attributes["kind"] == OUTPUT  # of a Cell that returns a weight
+        if operands and not is_result and all(value in origins for value in operands):
             origins |= dict.fromkeys(node.outputs, used)
-        elif node.op != "boundary":
+        elif is_result or node.op != "boundary":
             for origin in used:
                 users.setdefault(origin, set()).add(program.calls[node.cell].path)
     return users

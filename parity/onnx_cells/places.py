@@ -60,7 +60,7 @@ class PlaceFinder:
     def __init__(self, file: FileValues, tensors: Sequence[Crossing], fixed: dict[Crossing, Value]) -> None:
         self.file = file
         self.flat = file.flat
-        self.tensors = [one for one in tensors if one.varies and (one.floating or one not in fixed)]
+        self.tensors = [one for one in tensors if (one.varies or one.trained) and (one.floating or one not in fixed)]
         self.ends = {one: place for one, place in fixed.items() if any(k == OUTPUT for _, _, k, _ in one.keys)}
         self.places = Places(dict(fixed))
         self.trials = 0
@@ -90,6 +90,10 @@ class PlaceFinder:
 
     def _unplaced(self) -> list[Crossing]:
         return [one for one in self.tensors if one not in self.places.of]
+
+    def _unplaced_numbers(self) -> list[Crossing]:
+        """Return the tensors that differ from sample to sample: with others, too little of what follows agrees."""
+        return [one for one in self._unplaced() if one.floating and one.varies]
 
     def _match_all(self) -> None:
         """Give places to all tensors that agree with values."""
@@ -151,7 +155,7 @@ class PlaceFinder:
 
         Unless it is sought `everywhere`, only values that hardly differ from it are tried.
         """
-        unplaced = [one for one in self._unplaced() if one.floating]
+        unplaced = self._unplaced_numbers()
         for position, one in enumerate(unplaced):
             if one in self.absent:
                 continue
@@ -264,7 +268,7 @@ class PlaceFinder:
     def _trust(self) -> bool:
         """Give a tensor the only place that the paths of the file's nodes give for it; return whether there is one."""
         taken = set(self.places.of.values())
-        unplaced = [one for one in self._unplaced() if one.floating]
+        unplaced = self._unplaced_numbers()
         for one, following in zip(unplaced, [*unplaced[1:], None], strict=False):
             # the Cell may be computed together with the next one, which the file then doesn't name
             if following is not None and following.shape == one.shape and not self._named(following):

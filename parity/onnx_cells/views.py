@@ -6,7 +6,7 @@ uses the tensor, brought back into the file's layout. A boundary then finds its 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,8 @@ from .layouts import Layout, find_layout, plain_layouts
 
 SIMILAR = 1e-6
 """How far norms of equal tensors may be apart, relative to one of them: sums in another order are rounded otherwise."""
-MOST_HYPOTHESES = 200
+COPYING = ("reshape", "transpose")
+MOST_SUPPOSED = 200
 
 
 @dataclass(frozen=True)
@@ -57,101 +58,108 @@ class View:
                 before = result
 
 
-def find_views(file: FileValues, tensors: Sequence[Crossing]) -> list[View]:
-    """Return the tensors of the module that the file has in other layouts.
+class ViewFinder:
+    """Finds the tensors of the module that a file has in other layouts.
 
-    A tensor of which the file has a copy as it is belongs where the copy was made, too, if other nodes use the value
-    there: only there, its gradient is whole. After a wrong value, nothing agrees; see `_hypotheses`.
+    Args:
+        file: the values of the file's program.
     """
-    names = Namespace((value.name for value in file.values), first=1)
-    stored = set(file.flat.program.constant_data)
-    values = [v for v in file.rank if v not in stored and _is_readable(v) and file.values[v][0].dtype.kind == "f"]
-    of_shape: dict[tuple[int, ...], list[Value]] = {}
-    of_size: dict[int, list[Value]] = {}
-    for value in values:
-        of_shape.setdefault(file.values[value][0].shape, []).append(value)
-        of_size.setdefault(file.values[value][0].size, []).append(value)
-    norms = {value: float(np.linalg.norm(file.values[value][0])) for value in values}
-    agreeing: set[Value] = set()
-    missing: list[Crossing] = []
-    copies: dict[Crossing, Value] = {}
-    for tensor in tensors:
-        if tensor.varies and tensor.floating:
-            same = [v for v in of_shape.get(tensor.shape, []) if distance(file.values[v], tensor.arrays) <= EXACT]
-            agreeing.update(same)
-            if same:
-                copies[tensor] = same[0]
-            else:
-                missing.append(tensor)
-    views: dict[tuple[Value, Layout], View] = {}
-    known: dict[Layout, None] = {}
 
-    def add(value: Value, layout: Layout) -> None:
-        if (value, layout) not in views:
-            views[value, layout] = View.of(value, layout, names)
+    def __init__(self, file: FileValues) -> None:
+        self.file = file
+        self.names = Namespace((value.name for value in file.values), first=1)
+        stored = set(file.flat.program.constant_data)
+        self.of_shape: dict[tuple[int, ...], list[Value]] = {}
+        self.of_size: dict[int, list[Value]] = {}
+        self.norms: dict[Value, float] = {}
+        for value in file.rank:
+            array = file.values[value][0]
+            if value not in stored and array.dtype.kind == "f" and has_known_sizes(value):
+                self.of_shape.setdefault(array.shape, []).append(value)
+                self.of_size.setdefault(array.size, []).append(value)
+                self.norms[value] = float(np.linalg.norm(array))
+        self.agreeing: set[Value] = set()
+        self.known: dict[Layout, None] = {}
+        self.views: dict[tuple[Value, Layout], View] = {}
 
-    for tensor, value in copies.items():
-        origin = _origin(file, value)
-        if origin not in agreeing and len(file.flat.consumers.get(origin, [])) > 1:
-            layout = find_layout(file.values[origin], tensor.arrays, known)
-            if layout is not None:
-                known[layout] = None
-                add(origin, layout)
-    unknown: list[Crossing] = []
-    for tensor in missing:
+    def find(self, tensors: Sequence[Crossing]) -> list[Crossing]:
+        """Find the tensors that agree in another layout; return those that don't agree in any.
+
+        A tensor of which the file has a copy as it is belongs where the copy was made, too, if other nodes use the
+        value there: only there, its gradient is whole.
+        """
+        copies: dict[Crossing, Value] = {}
+        missing: list[Crossing] = []
+        for tensor in tensors:
+            if tensor.floating and (tensor.varies or tensor.trained):
+                values = self.of_shape.get(tensor.shape, [])
+                same = [value for value in values if distance(self.file.values[value], tensor.arrays) <= EXACT]
+                self.agreeing.update(same)
+                if same:
+                    copies[tensor] = same[0]
+                else:
+                    missing.append(tensor)
+        for tensor, value in copies.items():
+            origin = self._origin(value)
+            if origin not in self.agreeing and len(self.file.flat.consumers.get(origin, [])) > 1:
+                self._add_if_it_agrees(tensor, origin)
+        return [tensor for tensor in missing if not self._has_layout(tensor)]
+
+    def suppose(self, tensors: Sequence[Crossing]) -> None:
+        """Add views of values that agree with no tensor: after a wrong value, nothing does.
+
+        Their layouts are those of other tensors, and orders of axes between which the program itself changes.
+        """
+        permutations = {layout.permutation for layout in self.known if layout.exchanges_axes}
+        for node in self.file.flat.program.nodes:
+            if node.op == "transpose":
+                permutation = node.attributes["permutation"]
+                permutations |= {tuple(permutation), tuple(int(axis) for axis in np.argsort(permutation))}
+        layouts: dict[Layout, None] = {}
+        for target in dict.fromkeys(tensor.shape for tensor in tensors):
+            for source in self.of_shape:
+                same = [layout for layout in self.known if (layout.source, layout.target) == (source, target)]
+                plain = (x for x in plain_layouts(source, target) if x.exchanges_axes)
+                layouts |= dict.fromkeys(same or (x for x in plain if x.permutation in permutations))
+        possible = [(value, x) for x in layouts for value in self.of_shape[x.source] if value not in self.agreeing]
+        for value, layout in possible[:MOST_SUPPOSED]:
+            self._add(value, layout)
+
+    def _has_layout(self, tensor: Crossing) -> bool:
+        """Whether a value agrees with a tensor in some layout; it then gets a view."""
         norm = float(np.linalg.norm(tensor.arrays[0]))
-        for value in of_size.get(tensor.arrays[0].size, []):
-            if abs(norms[value] - norm) <= SIMILAR * norm:
-                layout = find_layout(file.values[value], tensor.arrays, known)
-                if layout is not None:
-                    known[layout] = None
-                    add(value, layout)
-                    agreeing.add(value)
-                    break
-        else:
-            unknown.append(tensor)
-    for value, layout in _hypotheses(file.flat.program, unknown, of_shape, agreeing, known):
-        add(value, layout)
-    return list(views.values())
+        similar = (
+            value
+            for value in self.of_size.get(tensor.arrays[0].size, [])
+            if abs(self.norms[value] - norm) <= SIMILAR * norm
+        )
+        return any(self._add_if_it_agrees(tensor, value) for value in similar)
+
+    def _add_if_it_agrees(self, tensor: Crossing, value: Value) -> bool:
+        layout = find_layout(self.file.values[value], tensor.arrays, self.known)
+        if layout is None:
+            return False
+        self.known[layout] = None
+        self.agreeing.add(value)
+        self._add(value, layout)
+        return True
+
+    def _add(self, value: Value, layout: Layout) -> None:
+        if (value, layout) not in self.views:
+            self.views[value, layout] = View.of(value, layout, self.names)
+
+    def _origin(self, value: Value) -> Value:
+        """Return the value of which a value is a copy in another layout, through any number of them."""
+        while (node := self.file.flat.program.producers.get(value)) is not None and node.op in COPYING:
+            before = node.inputs[0]
+            if before is None or before not in self.file.rank or not has_known_sizes(before):
+                break
+            value = before
+        return value
 
 
-def _hypotheses(
-    program: Program,
-    unknown: Sequence[Crossing],
-    of_shape: Mapping[tuple[int, ...], Sequence[Value]],
-    agreeing: Collection[Value],
-    known: Collection[Layout],
-) -> list[tuple[Value, Layout]]:
-    """Return values that agree with no tensor, with the layouts in which they may be one.
-
-    Those are the layouts of other tensors, and orders of axes between which the program itself changes.
-    """
-    permutations = {layout.permutation for layout in known if layout.exchanges_axes}
-    for node in program.nodes:
-        if node.op == "transpose":
-            permutation = node.attributes["permutation"]
-            permutations |= {tuple(permutation), tuple(int(axis) for axis in np.argsort(permutation))}
-    layouts: dict[Layout, None] = {}
-    for target in dict.fromkeys(tensor.shape for tensor in unknown):
-        for source in of_shape:
-            same = [layout for layout in known if (layout.source, layout.target) == (source, target)]
-            exchanged = (x for x in plain_layouts(source, target) if x.exchanges_axes and x.permutation in permutations)
-            layouts |= dict.fromkeys(same or exchanged)
-    possible = [(value, layout) for layout in layouts for value in of_shape[layout.source] if value not in agreeing]
-    return possible[:MOST_HYPOTHESES]
-
-
-def _origin(file: FileValues, value: Value) -> Value:
-    """Return the value of which a value is a copy in another layout, through any number of them."""
-    while (node := file.flat.program.producers.get(value)) is not None and node.op in ("reshape", "transpose"):
-        before = node.inputs[0]
-        if before is None or before not in file.rank or not _is_readable(before):
-            break
-        value = before
-    return value
-
-
-def _is_readable(value: Value) -> bool:
+def has_known_sizes(value: Value) -> bool:
+    """Whether no size of a value is a symbol."""
     return all(isinstance(dim, int) for dim in value.shape)
 
 
