@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..traits import Traits
@@ -55,20 +57,9 @@ def _(weight_hh: Type, r: Type, *_: Type | None, reverse: bool) -> tuple[Type, T
 
 
 @gru_gradient.kernel
-def _(
-    weight_hh: Array,
-    r: Array,
-    z: Array,
-    n: Array,
-    b_n: Array,
-    h: Array,
-    lengths: Array | None,
-    g_ys: Array | None,
-    g_hn: Array | None,
-    *,
-    reverse: bool,
-) -> tuple[Array, Array, Array]:
-    r, z, n, b_n, h = map(batch_last, (r, z, n, b_n, h))
+def _(weight_hh: Array, *given: Any, reverse: bool) -> tuple[Array, Array, Array]:
+    *residuals, lengths, g_ys, g_hn = given
+    r, z, n, b_n, h = map(batch_last, residuals)
     time, batch, hidden = r.shape
     h_to_n = (1 - z) * (1 - n * n)
     # The derivatives of h by b_r, b_z and b_n. Times the cotangent of h, they are the cotangents of b.
@@ -79,8 +70,7 @@ def _(
         h_to_n[t] *= g_h
         return (g_h * z[t] + few_rows_times(g_from_state[t].reshape(batch, len(weight_hh)), weight_hh),)
 
-    last = np.zeros((batch, hidden), r.dtype) if g_hn is None else g_hn
-    (g_h0,) = run_steps_backward(step, time, g_ys, (last,), lengths, reverse=reverse)
+    (g_h0,) = run_steps_backward(step, r, g_ys, [(g_hn, hidden)], lengths, reverse=reverse)
     g_from_input = g_from_state.copy()
     g_from_input[:, :, 2] = h_to_n
     shape = time, batch, len(weight_hh)
@@ -95,7 +85,7 @@ def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[
     *residuals, lengths, g_ys, g_hn = operands
     time, hidden, batch = graph.type(residuals[0]).shape
     scan = Steps(graph, graph.type(weight_hh), time, batch, lengths)
-    recurrent, padding = scan.transpose_padded(weight_hh)
+    from_gates = scan.transposed(weight_hh)
 
     def step(w: Writer, g_h: str, *slices: str) -> tuple[tuple[str], tuple[str, ...]]:
         r, z, n, b_n, h = slices
@@ -105,8 +95,7 @@ def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[
         g_r = w("Mul", w("Mul", g_b_n, b_n), w("Sub", 1.0, r))
         g_z = w("Mul", w("Mul", by_z, w("Sub", h, n)), not_z)
         rows = tuple(w.graph.op("Concat", g_r, g_z, g, axis=0) for g in (g_n, g_b_n))
-        column = w.graph.op("Concat", rows[1], padding, axis=0) if padding else rows[1]
-        return (w("Add", by_z, w("MatMul", recurrent, column)),), rows
+        return (w("Add", by_z, from_gates(w, rows[1])),), rows
 
     pairs = [(tensor, hidden) for tensor in residuals]
     return scan.backward(step, g_ys, [(g_hn, hidden)], pairs, [3 * hidden] * 2, reverse=reverse, name="gru_gradient")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..traits import Traits
@@ -55,47 +57,21 @@ lstm_gradient.traits = Traits(costly=True, recurrent=True)
 
 
 @lstm_gradient.infer
-def _(
-    weight_hh: Type,
-    i: Type,
-    f: Type,
-    g: Type,
-    o: Type,
-    c: Type,
-    tanh_c: Type,
-    *others: Type | None,
-    reverse: bool,
-) -> tuple[Type, ...]:
-    (time, hidden, batch), outputs = i.shape, weight_hh.shape[1]
-    projected = [] if others[0] is None else [i.with_shape((time, batch, outputs))]
+def _(weight_hh: Type, i: Type, *others: Type | None, reverse: bool) -> tuple[Type, ...]:
+    (time, hidden, batch), outputs, weight_hr = i.shape, weight_hh.shape[1], others[5]
+    projected = [] if weight_hr is None else [i.with_shape((time, batch, outputs))]
     return i.with_shape((time, batch, 4 * hidden)), *(i.with_shape((batch, n)) for n in (outputs, hidden)), *projected
 
 
 @lstm_gradient.kernel
-def _(
-    weight_hh: Array,
-    i: Array,
-    f: Array,
-    g: Array,
-    o: Array,
-    c: Array,
-    tanh_c: Array,
-    weight_hr: Array | None,
-    lengths: Array | None,
-    g_ys: Array | None,
-    g_hn: Array | None,
-    g_cn: Array | None,
-    *,
-    reverse: bool,
-) -> tuple[Array, ...]:
-    i, f, g, o, c, tanh_c = map(batch_last, (i, f, g, o, c, tanh_c))
-    time, batch, hidden = i.shape
+def _(weight_hh: Array, *given: Any, reverse: bool) -> tuple[Array, ...]:
+    *residuals, weight_hr, lengths, g_ys, g_hn, g_cn = given
+    i, f, g, o, c, tanh_c = map(batch_last, residuals)
+    (time, batch, hidden), outputs = i.shape, weight_hh.shape[1]
     h_to_c = o * (1 - tanh_c * tanh_c)
     # The derivatives of c by i, f and g, and of h by o. Times the cotangent of c or h, they are those of the gates.
     g_gates = np.stack([g * i * (1 - i), c * f * (1 - f), i * (1 - g * g), tanh_c * o * (1 - o)], axis=2)
-    last_h = np.zeros((batch, weight_hh.shape[1]), i.dtype) if g_hn is None else g_hn
-    last_c = np.zeros((batch, hidden), i.dtype) if g_cn is None else g_cn
-    g_projected = np.empty((time, *last_h.shape), i.dtype)
+    g_projected = np.empty((time, batch, outputs), i.dtype)
 
     def step(t: int, g_h: Array, g_c: Array) -> tuple[Array, Array]:
         if weight_hr is not None:
@@ -106,7 +82,7 @@ def _(
         g_gates[t, :, 3] *= g_h
         return few_rows_times(g_gates[t].reshape(batch, len(weight_hh)), weight_hh), g_c * f[t]
 
-    g_states = run_steps_backward(step, time, g_ys, (last_h, last_c), lengths, reverse=reverse)
+    g_states = run_steps_backward(step, i, g_ys, [(g_hn, outputs), (g_cn, hidden)], lengths, reverse=reverse)
     flat = g_gates.reshape(time, batch, len(weight_hh))
     return flat, *g_states, *([] if weight_hr is None else [g_projected])
 
@@ -119,7 +95,7 @@ def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[
     *residuals, weight_hr, lengths, g_ys, g_hn, g_cn = operands
     (time, hidden, batch), outputs = graph.type(residuals[0]).shape, graph.type(weight_hh).shape[1]
     scan = Steps(graph, graph.type(weight_hh), time, batch, lengths)
-    recurrent, padding = scan.transpose_padded(weight_hh)
+    from_gates = scan.transposed(weight_hh)
     projection = transpose(graph, weight_hr) if weight_hr else ""
 
     def step(w: Writer, g_h: str, g_c: str, *slices: str) -> tuple[tuple[str, str], tuple[str, ...]]:
@@ -136,8 +112,7 @@ def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[
             w("Mul", w("Mul", by_o, tanh_c), w("Sub", 1.0, o)),
             axis=0,
         )
-        column = w.graph.op("Concat", gates, padding, axis=0) if padding else gates
-        return (w("MatMul", recurrent, column), by_f), (gates, g_h) if projection else (gates,)
+        return (from_gates(w, gates), by_f), (gates, g_h) if projection else (gates,)
 
     gates, *projected, g_h0, g_c0 = scan.backward(
         step,

@@ -15,47 +15,18 @@ Sequences may differ in length. Beyond the end of a sequence, its outputs are 0 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..ir.types import is_floating
 from ..tracing import SymbolicTensor
 from . import comparison, creation, elementwise, reduction, shaping, slicing
-from .common import require_same_dtype
-from .registry import Array, Type, require
+from .registry import Array
 
 MAX_VECTORS = 3
 """The most rows that are multiplied one by one."""
 SECOND_ORDER = "second derivatives of recurrent layers are not implemented; write the layer as a loop over the steps"
-
-
-def check_operands(
-    gates: int,
-    x: Type,
-    h0: Type,
-    weight_ih: Type,
-    weight_hh: Type,
-    bias_ih: Type | None,
-    bias_hh: Type | None,
-    lengths: Type | None,
-) -> None:
-    """Raise `ShapeError` unless shapes and dtypes are those of a layer with `gates` gates; see `lstm` for them."""
-    present = [bias for bias in (bias_ih, bias_hh) if bias is not None]
-    require_same_dtype(x, h0, weight_ih, weight_hh, *present)
-    require(is_floating(x.dtype) and x.rank == 3, f"needed floating-point (time, batch, features), given {x}")
-    require(weight_ih.rank == 2 and weight_ih.shape[1] == x.shape[2], f"{weight_ih} doesn't fit the features of {x}")
-    rows = weight_ih.shape[0]
-    require(rows % gates == 0, f"needed weight_ih with {gates} gates of equal size, given {weight_ih}")
-    require(h0.rank == 2 and h0.shape[0] == x.shape[1], f"needed a state (batch, hidden), given {h0} with {x}")
-    require(weight_hh.shape == (rows, h0.shape[1]), f"needed weight_hh {(rows, h0.shape[1])}, given {weight_hh}")
-    require(gates == 4 or rows == gates * h0.shape[1], f"{weight_ih} doesn't fit the state {h0}")
-    for bias in present:
-        require(bias.shape == (rows,), f"needed biases {(rows,)}, given {bias}")
-    if lengths is not None:
-        require(lengths.dtype.kind == "i", f"needed integer lengths, given {lengths}")
-        require(lengths.shape == (x.shape[1],), f"needed a length for each of {x.shape[1]} sequences, given {lengths}")
 
 
 def batch_last(x: Array) -> Array:
@@ -73,9 +44,9 @@ def masks(lengths: Array | None, time: int) -> list[Array | None]:
 
 
 def run_steps(
-    step: Callable[..., tuple[Array, ...]],
+    step: Callable[..., Sequence[Array]],
     x: Array,
-    states: tuple[Array, ...],
+    states: Sequence[Array],
     lengths: Array | None,
     *,
     reverse: bool,
@@ -108,10 +79,10 @@ def run_steps(
 
 
 def run_steps_backward(
-    step: Callable[..., tuple[Array, ...]],
-    time: int,
+    step: Callable[..., Sequence[Array]],
+    gates: Array,
     g_ys: Array | None,
-    g_states: tuple[Array, ...],
+    last: Sequence[tuple[Array | None, int]],
     lengths: Array | None,
     *,
     reverse: bool,
@@ -121,12 +92,14 @@ def run_steps_backward(
     Args:
         step: `step(t, *g_states)` takes the cotangents of the states after step `t`, including that of its output, and
             returns the cotangents of the states before it.
-        time: number of steps.
+        gates: a tensor (time, batch, ...) of the layer; only its first two sizes and its dtype matter.
         g_ys: cotangent of the outputs of all steps, (time, batch, outputs); zeros if it is None.
-        g_states: cotangents of the last states, each (batch, n).
+        last: cotangents of the last states, each (batch, n), None for zeros; paired with n.
         lengths: see `run_steps`.
         reverse: see `run_steps`.
     """
+    time, batch = gates.shape[:2]
+    g_states = tuple(np.zeros((batch, size), gates.dtype) if g is None else g for g, size in last)
     mask_of = masks(lengths, time)
     for t in range(time) if reverse else range(time - 1, -1, -1):
         mask = mask_of[t]
@@ -134,7 +107,7 @@ def run_steps_backward(
         g_after = through
         if g_ys is not None:
             g_after = (through[0] + (g_ys[t] if mask is None else np.where(mask, g_ys[t], 0)), *through[1:])
-        g_before = step(t, *g_after)
+        g_before = tuple(step(t, *g_after))
         if mask is not None:  # sequences that have ended skip the step
             g_before = tuple(b + (g - h) for b, g, h in zip(g_before, g_states, through, strict=True))
         g_states = g_before

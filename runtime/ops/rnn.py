@@ -12,15 +12,11 @@ from .common import in_float32
 from .float64_forms import Writer
 from .recurrent import (
     SECOND_ORDER,
-    check_operands,
     few_rows_times,
-    input_gates,
-    operand_gradients,
-    previous_outputs,
-    run_steps,
     run_steps_backward,
 )
-from .recurrent_onnx import Steps, WeightNames, batch_last, standard_operator, transpose
+from .recurrent_layer import Layer, Operands, Step
+from .recurrent_onnx import Steps, WeightNames, batch_last, standard_operator
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
@@ -59,93 +55,52 @@ def rnn(
 rnn.traits = Traits(costly=True, recurrent=True)
 
 
+def _step(operands: Operands, nonlinearity: str) -> Step:
+    from_state = operands.weight_hh.T
+
+    def step(gates: Array, h: Array) -> tuple[tuple[Array], tuple[()]]:
+        gates += few_rows_times(h, from_state)
+        return (np.tanh(gates) if nonlinearity == "tanh" else np.maximum(gates, 0),), ()
+
+    return step
+
+
+def _onnx_step(_: Steps, operands: Operands, nonlinearity: str) -> Step:
+    def step(w: Writer, from_input: str, h: str) -> tuple[tuple[str], tuple[()]]:
+        return (w(nonlinearity.capitalize(), w("Add", w("MatMul", operands.weight_hh, h), from_input)),), ()
+
+    return step
+
+
+RNN = Layer("rnn", 1, _step, _onnx_step)
+
+
 @rnn.infer
-def _(
-    x: Type, h0: Type, weight_ih: Type, weight_hh: Type, *others: Type | None, reverse: bool, nonlinearity: str
-) -> tuple[Type, Type]:
+def _(*operands: Type | None, reverse: bool, nonlinearity: str) -> tuple[Type, ...]:
     require(nonlinearity in ("tanh", "relu"), f'needed the nonlinearity "tanh" or "relu", given {nonlinearity!r}')
-    check_operands(1, x, h0, weight_ih, weight_hh, *others)
-    return x.with_shape((*x.shape[:2], h0.shape[1])), h0
+    return RNN.infer(*operands)
 
 
-@rnn.kernel
-def _(
-    x: Array,
-    h0: Array,
-    weight_ih: Array,
-    weight_hh: Array,
-    bias_ih: Array | None,
-    bias_hh: Array | None,
-    lengths: Array | None,
-    *,
-    reverse: bool,
-    nonlinearity: str,
-) -> tuple[Array, Array]:
-    gates = input_gates(x, weight_ih, bias_ih, bias_hh)
-
-    def step(t: int, h: Array) -> tuple[Array]:
-        gates[t] += few_rows_times(h, weight_hh.T)
-        return (np.tanh(gates[t]) if nonlinearity == "tanh" else np.maximum(gates[t], 0),)
-
-    ys, h = run_steps(step, x, (h0,), lengths, reverse=reverse)
-    return ys, h
+rnn.kernel(RNN.run)
 
 
 @rnn.vjp
 @in_float32
-def _(
-    g: tuple[Any, Any],
-    y: tuple[Any, Any],
-    x: Any,
-    h0: Any,
-    weight_ih: Any,
-    weight_hh: Any,
-    bias_ih: Any,
-    bias_hh: Any,
-    lengths: Any,
-    *,
-    reverse: bool,
-    nonlinearity: str,
-) -> tuple[Tensor | None, ...]:
-    g_gates, g_h0 = rnn_gradient(y[0], weight_hh, lengths, *g, reverse=reverse, nonlinearity=nonlinearity)
-    previous = previous_outputs(y[0], h0, lengths, reverse)
-    gx, *g_parameters = operand_gradients(g_gates, g_gates, x, previous, weight_ih, bias_ih, bias_hh)
-    return gx, g_h0, *g_parameters, None
+def _(g: tuple[Any, ...], y: tuple[Any, ...], *given: Any, **attributes: Any) -> tuple[Any, ...]:
+    operands = RNN.operands(given)
+    g_gates, g_h0 = rnn_gradient(y[0], operands.weight_hh, operands.lengths, *g, **attributes)
+    return *RNN.gradients(operands, y[0], (g_gates, g_gates), [g_h0], reverse=attributes["reverse"]), None
 
 
 @rnn.onnx
 def _(graph: OnnxGraph, x: str, h0: str, *weights: str, reverse: bool, nonlinearity: str) -> tuple[str, ...]:
     if graph.type(x).dtype == FLOAT64:  # ONNX Runtime's RNN has no float64 kernel
-        return _write_scan(graph, x, h0, *weights, reverse=reverse, nonlinearity=nonlinearity)
+        return RNN.write(graph, x, h0, *weights, reverse=reverse, nonlinearity=nonlinearity)
     *others, lengths = weights
     function = [nonlinearity.capitalize()]
     return standard_operator(
         graph, "RNN", "h", "h", x, (h0,), WeightNames(*others), lengths, reverse, activations=function
     )
-
-
-def _write_scan(
-    graph: OnnxGraph,
-    x: str,
-    h0: str,
-    weight_ih: str,
-    weight_hh: str,
-    bias_ih: str,
-    bias_hh: str,
-    lengths: str,
-    *,
-    reverse: bool,
-    nonlinearity: str,
-) -> tuple[str, ...]:
-    time, batch, _ = graph.type(x).shape
-    scan = Steps(graph, graph.type(x), time, batch, lengths)
-    bias = scan.bias(bias_ih, bias_hh)
-
-    def step(w: Writer, from_input: str, h: str) -> tuple[tuple[str], tuple[()]]:
-        from_input = w("Add", from_input, bias) if bias else from_input
-        return (w(nonlinearity.capitalize(), w("Add", w("MatMul", weight_hh, h), from_input)),), ()
-
-    return scan.forward(step, x, weight_ih, [h0], reverse=reverse, name="rnn")
 
 
 @operator
@@ -185,23 +140,16 @@ def _(ys: Type, weight_hh: Type, *_: Type | None, reverse: bool, nonlinearity: s
 
 @rnn_gradient.kernel
 def _(
-    ys: Array,
-    weight_hh: Array,
-    lengths: Array | None,
-    g_ys: Array | None,
-    g_hn: Array | None,
-    *,
-    reverse: bool,
-    nonlinearity: str,
+    ys: Array, weight_hh: Array, lengths: Array | None, *g: Array | None, reverse: bool, nonlinearity: str
 ) -> tuple[Array, Array]:
+    g_ys, g_hn = g
     g_gates = 1 - ys * ys if nonlinearity == "tanh" else (ys > 0).astype(ys.dtype)
 
     def step(t: int, g_h: Array) -> tuple[Array]:
         g_gates[t] *= g_h
         return (few_rows_times(g_gates[t], weight_hh),)
 
-    last = np.zeros(ys.shape[1:], ys.dtype) if g_hn is None else g_hn
-    (g_h0,) = run_steps_backward(step, len(ys), g_ys, (last,), lengths, reverse=reverse)
+    (g_h0,) = run_steps_backward(step, ys, g_ys, [(g_hn, ys.shape[2])], lengths, reverse=reverse)
     return g_gates, g_h0
 
 
@@ -214,14 +162,14 @@ def _(
 ) -> tuple[str, ...]:
     time, batch, hidden = graph.type(ys).shape
     scan = Steps(graph, graph.type(ys), time, batch, lengths)
-    recurrent = transpose(graph, weight_hh)
+    from_gates = scan.transposed(weight_hh)
 
     def step(w: Writer, g_h: str, y: str) -> tuple[tuple[str], tuple[str]]:
         if nonlinearity == "tanh":
             gates = w("Mul", g_h, w("Sub", 1.0, w("Mul", y, y)))
         else:
             gates = w("Where", w("Greater", y, 0.0), g_h, 0.0)
-        return (w("MatMul", recurrent, gates),), (gates,)
+        return (from_gates(w, gates),), (gates,)
 
     residuals = [(batch_last(graph, ys), hidden)]
     return scan.backward(step, g_ys, [(g_hn, hidden)], residuals, [hidden], reverse=reverse, name="rnn_gradient")
