@@ -10,7 +10,7 @@ from ...common.dtype import float32
 from ...common.initializer import Uniform, initializer
 from ...common.parameter import Parameter
 from ...functional.operands import as_tensor, require_one_dtype
-from ...functional.recurrence import Weights, run_step
+from ...ops.recurrent_stack import Weights, run_step
 from ..cell import Cell
 
 

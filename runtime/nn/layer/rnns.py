@@ -13,8 +13,8 @@ from ...common.parameter import Parameter, ParameterTuple
 from ...functional.arguments import require_integers
 from ...functional.dropout import dropout as drop
 from ...functional.operands import require_floating
-from ...functional.recurrence import Weights, run_layers
 from ...ops import creation, elementwise, shaping
+from ...ops.recurrent_stack import Weights, run_layers
 from ...tensor_like import TensorLike
 from ..cell import Cell
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..ops import shaping, slicing
-from ..ops.gru import gru
-from ..ops.lstm import lstm
-from ..ops.rnn import rnn
+from . import shaping, slicing
+from .gru import gru
+from .lstm import lstm
+from .rnn import rnn
 
 
 class Weights(NamedTuple):
@@ -16,15 +16,17 @@ class Weights(NamedTuple):
 
     Attributes:
         ih: (gates * hidden, features).
-        hh: (gates * hidden, hidden).
+        hh: (gates * hidden, outputs).
         bias_ih: (gates * hidden,), or None.
         bias_hh: (gates * hidden,), or None.
+        hr: the projection of an "lstm", (outputs, hidden), or None.
     """
 
     ih: Any
     hh: Any
-    bias_ih: Any
-    bias_hh: Any
+    bias_ih: Any = None
+    bias_hh: Any = None
+    hr: Any = None
 
 
 def run_direction(
@@ -45,11 +47,11 @@ def run_direction(
     """
     outputs: tuple[Any, ...]
     if kind == "lstm":
-        outputs = lstm(x, *states, *weights, None, lengths, reverse=reverse)
+        outputs = lstm(x, *states, *weights, lengths, reverse=reverse)
     elif kind == "gru":
-        outputs = gru(x, *states, *weights, lengths, reverse=reverse)
+        outputs = gru(x, *states, *weights[:4], lengths, reverse=reverse)
     else:
-        outputs = rnn(x, *states, *weights, lengths, reverse=reverse, nonlinearity=kind.removeprefix("rnn_"))
+        outputs = rnn(x, *states, *weights[:4], lengths, reverse=reverse, nonlinearity=kind.removeprefix("rnn_"))
     return outputs
 
 
@@ -76,18 +78,19 @@ def run_layers(
         The outputs of the last layer, (time, batch, directions * hidden), and the last states of all layers, each
         (layers * directions, batch, hidden).
     """
-    last: list[tuple[Any, ...]] = []
+    last: list[list[Any]] = [[] for _ in states]
     for depth, directions in enumerate(layers):
         if depth and between is not None:
             x = between(x)
         outputs = []
         for reverse, weights in enumerate(directions):
-            initial = [_select(state, len(last)) for state in states]
+            initial = [_select(state, len(last[0])) for state in states]
             y, *new_states = run_direction(kind, x, initial, weights, lengths=lengths, reverse=bool(reverse))
             outputs.append(y)
-            last.append(tuple(new_states))
+            for rows, state in zip(last, new_states, strict=True):
+                rows.append(shaping.reshape(state, shape=(1, *state.shape)))
         x = outputs[0] if len(outputs) == 1 else slicing.concat(*outputs, axis=2)
-    return x, *(_stack(list(state)) for state in zip(*last, strict=True))
+    return x, *(rows[0] if len(rows) == 1 else slicing.concat(*rows, axis=0) for rows in last)
 
 
 def run_step(kind: str, x: Any, states: Sequence[Any], weights: Weights) -> tuple[Any, ...]:
@@ -100,8 +103,3 @@ def _select(state: Any, index: int) -> Any:
     if state.shape[0] != 1:
         state = slicing.slice(state, starts=(index,), stops=(index + 1,), steps=(1,), axes=(0,))
     return shaping.reshape(state, shape=tuple(state.shape[1:]))
-
-
-def _stack(states: list[Any]) -> Any:
-    rows = [shaping.reshape(state, shape=(1, *state.shape)) for state in states]
-    return rows[0] if len(rows) == 1 else slicing.concat(*rows, axis=0)
