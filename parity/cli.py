@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .commands.command import EXIT_CODES, Group
+from .commands.command import Group
 from .commands.compare import compare
 from .commands.export import export
 from .commands.generate import generate
@@ -17,12 +17,23 @@ from .commands.sweep import sweep
 from .commands.upgrade import upgrade
 from .commands.weights import weights
 
+COMMANDS = {
+    "Compare networks": (run, compare, generate, sweep),
+    "Convert": (export, inspect, weights),
+    "Compare with what ran elsewhere": (record, judge),
+    "Compare with an earlier release of a library": (lock, check_lock, upgrade),
+}
 
-@click.group(cls=Group, epilog=EXIT_CODES)
+
+@click.group(cls=Group, sections=COMMANDS, options_metavar="", subcommand_metavar="COMMAND ...")
 @click.version_option(package_name="cellbridge", prog_name="parity")
 def main() -> None:
-    """Judge, module by module, whether a PyTorch model survives conversion: its outputs and its gradients."""
+    """Judge, Cell by Cell, whether a PyTorch model survives conversion: its outputs and its gradients.
 
-
-for command in (run, compare, record, judge, lock, check_lock, upgrade, generate, export, inspect, weights, sweep):
-    main.add_command(command)
+    \b
+    To begin with:
+      parity run model.py                    compare it with its conversions
+      parity compare model.py port.py        compare two networks
+      parity export model.py -o model.onnx   convert it if parity holds
+      parity COMMAND -h                      the options of a command
+    """

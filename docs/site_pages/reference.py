@@ -49,11 +49,13 @@ def write(folder: Path) -> None:
 
 def command_page() -> str:
     """The help of every command."""
-    from cellbridge.parity.cli import main
+    from cellbridge.parity.cli import COMMANDS, main
 
-    parts = ["# The command line", "What `parity --help` and `parity COMMAND --help` print.", _help(main, "parity")]
-    for name, command in sorted(main.commands.items()):
-        parts += [f"## parity {name}", _help(command, f"parity {name}")]
+    parts = ["# The command line", "What `parity -h` and `parity COMMAND -h` print.", _help(main, "parity")]
+    for title, commands in COMMANDS.items():
+        parts.append(f"## {title}")
+        for command in commands:
+            parts += [f"### parity {command.name}", _help(command, f"parity {command.name}")]
     return "\n\n".join(parts) + "\n"
 
 

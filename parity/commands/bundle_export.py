@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -16,6 +15,7 @@ from ..options import OptionKeywords, Options
 from ..report.layout import echo, paragraph, print_lines
 from ..support import files
 from ..support.progress import TerminalProgress
+from .arguments.export import Export
 from .conversion import check_loaded
 from .outcome import require_parity
 
@@ -28,39 +28,23 @@ MEANINGLESS = 0.3
 """The error of the outputs, relative to their norm, above which a bundle of a quantized file tells little."""
 
 
-def export_bundle(
-    model: str,
-    folder: str,
-    verbose: bool,
-    options: OptionKeywords,
-    dynamic: Sequence[str],
-    opset: int | None,
-    *,
-    external_data: Any,
-    html: str | None,
-) -> None:
+def export_bundle(asked: Export) -> None:
     """Write a new folder with the model, inputs and outputs of torch, their bars, a card, and programs that compare.
 
-    Args:
-        model: the model file; the first of its inputs are those of the folder.
-        folder: the folder.
-        verbose: whether everything is printed.
-        options: options of the comparison with torch.
-        dynamic: axes that may vary.
-        opset: version of the operator set; None for the lowest that holds the model without loss.
-        external_data: as for `to_onnx`.
-        html: where the report is written as a page; None for no page.
+    The inputs are the first ones of the model file.
     """
+    folder, verbose = asked.target.path, asked.reports.verbose
     with files.new_folder(folder) as inside:
         path = inside / "model.onnx"
         with TerminalProgress() as progress:
             progress.stage("load", None)
-            user_file = with_dynamic_axes(load(model, options["seed"]), dynamic)
+            user_file = with_dynamic_axes(load(asked.model, asked.inputs.seed), asked.inputs.dynamic)
             report = check_loaded(
-                user_file, verbose, options, progress, save_onnx=path, opset=opset, external_data=external_data
-            )
-        require_parity(report, verbose, folder, html)
-        _add_vectors(inside, user_file, options, report)
+                user_file, verbose, asked.options, progress, save_onnx=path, opset=asked.target.opset,
+                external_data=asked.external_data,
+            )  # fmt: skip
+        require_parity(report, verbose, folder, asked.reports.html)
+        _add_vectors(inside, user_file, asked.options, report)
     echo(f"wrote {folder}; to see whether the model is the same somewhere: python {Path(folder) / 'verify.py'}")
 
 

@@ -19,6 +19,7 @@ from .command import quiet
 if TYPE_CHECKING:
     from ...runtime.ir.program import Program
     from ..report.report import Report
+    from ..report.training_report import TrainingReport
 
 
 class ConversionKeywords(TypedDict, total=False):
@@ -181,24 +182,53 @@ def _compare(
 
 
 def check_ranks(
-    model: str,
-    ranks: int,
-    verbose: bool,
-    options: OptionKeywords,
-    steps: int | None,
-    config: TrainingConfigKeywords,
+    model: str, ranks: int, verbose: bool, options: OptionKeywords, config: TrainingConfigKeywords | None
 ) -> Report:
-    """Return the report on a model file on several processes, compared with itself on one."""
+    """Return the report on a model file on several processes, compared with itself on one; of training too."""
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = load(model, options["seed"])
         from ..parallel.check import check_parallel
 
-        if steps is not None:
-            config["steps"] = steps
-        training = None if steps is None else TrainingConfig(**config)
+        training = None if config is None else TrainingConfig(**config)
         with quiet(verbose):
             return check_parallel(user_file, ranks, training=training, progress=progress, options=options)
+
+
+def check_model_file_training(
+    model: str,
+    seed: int,
+    verbose: bool,
+    config: TrainingConfigKeywords,
+    options: OptionKeywords,
+    dynamic: Sequence[str] = (),
+) -> TrainingReport:
+    """Return the report on training a model file; torch is imported only here, so that `--help` is quick."""
+    with TerminalProgress() as progress:
+        progress.stage("load", None)
+        user_file = with_dynamic_axes(load(model, seed), dynamic)
+        from ..training.check import check_training
+
+        with quiet(verbose):
+            report = check_training(
+                user_file.module,
+                user_file.args,
+                user_file.kwargs,
+                loss=user_file.loss,
+                dynamic_shapes=user_file.dynamic_shapes,
+                more_inputs=user_file.more_inputs,
+                dtype=options.get("dtype", "float32"),
+                rtol=options.get("rtol"),
+                atol=options.get("atol"),
+                provider=options.get("provider", "cpu"),
+                model=user_file.name,
+                seed=seed,
+                progress=progress,
+                **config,
+            )
+    if user_file.cell is not None:
+        report.notes.append("the port was not trained: parity.assert_training_parity compares it with its own script")
+    return report
 
 
 def compare_model_files(reference: str, candidate: str, verbose: bool, options: OptionKeywords) -> Report:

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
 
 import click
 
-from ...runtime.errors import UsageError
 from ..report.layout import echo
-from .command import EXIT_CODES, Command, common_options, shapes_option
+from .arguments.declaring import ArgumentGroup, option
+from .arguments.groups import InputShapes, Seed, Verbosity
+from .command import command
 from .conversion import convert_model_file
+from .targets import is_onnx_file
 
 
-@click.command(cls=Command, epilog=EXIT_CODES)
-@click.option("--ir", is_flag=True, help="Print the program, op by op.")
-@shapes_option
-@common_options
-def inspect(model: str, seed: int, verbose: bool, ir: bool, shapes: dict[str, tuple[int, ...]]) -> None:
+@dataclass(frozen=True)
+class Contents(ArgumentGroup):
+    """What is shown."""
+
+    title = "Show"
+    ir: bool = option("--ir", is_flag=True, help="Print the program, op by op.")
+
+
+@dataclass(frozen=True)
+class Inputs(InputShapes, Seed):
+    """What the model is converted for."""
+
+
+@command("inspect")
+@click.argument("model")
+def inspect(model: str, contents: Contents, inputs: Inputs, reports: Verbosity) -> None:
     """Show the Cells of MODEL as converted, their parameters and ops.
 
     MODEL is a model file or an ONNX file, as for `parity run`. If inputs() yields several, the first are used for the
@@ -26,15 +39,13 @@ def inspect(model: str, seed: int, verbose: bool, ir: bool, shapes: dict[str, tu
 
     from ..report import inspection
 
-    if Path(model).suffix == ".onnx":
+    if is_onnx_file(model):
         from ...converter import from_onnx
 
-        program = from_onnx(model, shapes=shapes)
-    elif shapes:
-        raise UsageError("--shape is for ONNX files: a model file defines inputs() itself")
+        program = from_onnx(model, shapes=inputs.shapes)
     else:
-        program = convert_model_file(model, seed, verbose)
-    if ir:
+        program = convert_model_file(model, inputs.seed, reports.verbose)
+    if contents.ir:
         echo(str(program))
     else:
         inspection.render(program, Console())

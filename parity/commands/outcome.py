@@ -11,7 +11,6 @@ from click.core import ParameterSource
 from rich.console import Console
 from rich.text import Text
 
-from ...runtime.errors import UsageError
 from ..report.formats import FORMATS
 from ..report.layout import echo, paragraph, print_lines
 from ..support import files
@@ -39,20 +38,6 @@ def require_outputs(
     for path in outputs.values():
         if path is not None:
             files.require_writable(path)
-
-
-def require_file(path: str) -> None:
-    """Raise `UsageError` unless there is a file at this path; called before torch is imported, which takes seconds."""
-    if not Path(path).exists():
-        raise UsageError(f"no such file: {path}")
-    if Path(path).is_dir():
-        raise UsageError(f"needed a file, given the folder {path}")
-
-
-def file_of(model: str) -> str:
-    """The file of `path/model.py:factory`."""
-    head, _, factory = model.rpartition(":")
-    return head if head and factory.isidentifier() else model
 
 
 def name_sources(report: BaseReport) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,8 @@ def project_file(context: click.Context) -> str | None:
     return None if file is None else visible_name(os.path.relpath(file))
 
 
-def say_options(context: click.Context) -> None:
-    """Print on stderr which options the command takes from the file."""
+def say_options(context: click.Context, without_effect: Sequence[str]) -> None:
+    """Print on stderr which options the command takes from the file, and sentences on others of the file."""
     words: list[str] = []
     for option in context.command.params:
         name = str(option.name)
@@ -66,6 +66,8 @@ def say_options(context: click.Context) -> None:
             words += words_of(option, context.lookup_default(name))
     if words:
         echo(f"from {project_file(context)}: {' '.join(words)}", err=True)
+    for sentence in without_effect:
+        echo(f"from {project_file(context)}: {sentence}", err=True)
 
 
 def words_of(option: click.Option, value: Any) -> list[str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 from rich.console import Console
 
 from ...runtime.errors import UsageError
@@ -15,30 +13,17 @@ from ...runtime.visible import visible_name
 from ..report.globs import list_names
 from ..report.layout import echo, paragraph, print_lines
 from ..support.progress import TerminalProgress
+from .arguments.export import Precision
 
 if TYPE_CHECKING:
     from ..deployment.calibration import Calibration
-    from ..deployment.sensitivity import Budget
     from ..results.quantization_costs import CellCost, Errors, QuantizationCosts
 
 FLOAT, QUANTIZED = "float32.onnx", "quantized.onnx"
-_BUDGET = re.compile(r"(outputs|loss|top1)[ =]([0-9]+(?:\.[0-9]+)?)%")
-
-
-def parse_budget(ctx: click.Context, parameter: click.Parameter, text: str | None) -> Budget | None:
-    """Parse `loss 0.5%`."""
-    if text is None:
-        return None
-    from ..deployment.sensitivity import Budget
-
-    match = _BUDGET.fullmatch(text.strip())
-    if match is None:
-        raise click.BadParameter(f"needed 'outputs', 'loss' or 'top1' and a share: 'loss 0.5%'; given {text!r}")
-    return Budget(match[1], float(match[2]) / 100)
 
 
 def measure_errors(
-    folder: Path, calibration: Calibration, loss: Any, budget: Budget | None, *, bits: int, sensitivity: bool
+    folder: Path, calibration: Calibration, loss: Any, precision: Precision, bits: int
 ) -> QuantizationCosts:
     """Measure and print how far the quantized file is from the float32 one, and what each Cell costs.
 
@@ -46,13 +31,14 @@ def measure_errors(
         folder: the folder with both files.
         calibration: the inputs.
         loss: the loss of the model file; None if it has none.
-        budget: the largest error; the quantized file is then replaced by one that keeps Cells in float32.
+        precision: the budget, for which the quantized file is replaced by one that keeps Cells in float32, and whether
+            the costs of Cells are asked for.
         bits: of weights.
-        sensitivity: whether the costs of Cells are asked for.
 
     Raises:
         UsageError: the budget is about a loss that isn't there, or can't be kept.
     """
+    budget, sensitivity = precision.budget, precision.sensitivity
     if budget is not None and budget.what == "loss" and loss is None:
         raise UsageError("--budget loss needs loss(outputs) in the model file")
     from ...runtime.lowering.external_data import model_size

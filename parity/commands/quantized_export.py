@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...runtime.errors import UsageError
 from ..inputs.model_file import load
-from ..options import OptionKeywords
 from ..report.layout import echo
 from ..support import files
 from ..support.progress import TerminalProgress
+from .arguments.export import Export
 from .bundle_export import add_quantized_vectors, named_inputs, print_fallback
 from .conversion import check_model_file, convert_model_file
 from .outcome import print_report, require_parity
@@ -21,7 +20,6 @@ from .quantization_errors import FLOAT, QUANTIZED, measure_errors
 
 if TYPE_CHECKING:
     from ..deployment.calibration import Calibration
-    from ..deployment.sensitivity import Budget
     from ..report.report import Report
     from ..results.quantization_costs import QuantizationCosts
 
@@ -33,66 +31,42 @@ isn't quantized.
 """
 
 
-def export_quantized(
-    model: str,
-    output: str,
-    calibrate: str | None,
-    verbose: bool,
-    options: OptionKeywords,
-    dynamic: Sequence[str],
-    opset: int | None,
-    *,
-    bits: int,
-    check: bool,
-    sensitivity: bool,
-    budget: Budget | None,
-    html: str | None,
-    bundle: bool,
-) -> None:
+def export_quantized(asked: Export, bits: int) -> None:
     """Write a model file as a quantized ONNX file, or a bundle of it, if both steps to it are right.
 
     Args:
-        model: the model file.
-        output: the file to write, or the folder of a bundle.
-        calibrate: file of the inputs that ranges are taken from; None to quantize activations as they come.
-        verbose: whether everything is printed.
-        options: options of the comparison of the float32 file with torch.
-        dynamic: axes that may vary.
-        opset: version of the operator set; None for `OPSET`.
+        asked: the command line.
         bits: of weights: 8, or 4 in blocks.
-        check: whether to judge it.
-        sensitivity: whether to measure what it costs each Cell.
-        budget: the largest error, for which Cells are kept in float32; None for all Cells in 8 bits.
-        html: where the report on the quantized file is written as a page; None for no page.
-        bundle: whether to write a bundle, for which the file is judged.
     """
-    opset = opset or OPSET
-    if bundle:
-        files.require_new_folder(output)
+    opset, check, verbose = asked.target.opset or OPSET, not asked.checking.no_check, asked.reports.verbose
+    seed, path = asked.inputs.seed, asked.target.path
+    if asked.target.bundle is not None:
+        files.require_new_folder(path)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if check:
-            report = check_model_file(model, verbose, options, dynamic, save_onnx=folder / FLOAT, opset=opset)
-            require_parity(report, verbose, output, None)
-            _require_judgeable(folder / FLOAT, output)
+            report = check_model_file(
+                asked.model, verbose, asked.options, asked.inputs.dynamic, save_onnx=folder / FLOAT, opset=opset
+            )
+            require_parity(report, verbose, path, None)
+            _require_judgeable(folder / FLOAT, path)
         else:
             from ...converter import to_onnx
 
-            to_onnx(convert_model_file(model, options["seed"], verbose, dynamic), folder / FLOAT, opset=opset)
-        calibration = _quantize(folder, calibrate, bits)
+            to_onnx(convert_model_file(asked.model, seed, verbose, asked.inputs.dynamic), folder / FLOAT, opset=opset)
+        calibration = _quantize(folder, asked.precision.calibrate, bits)
         costs = None
         if calibration is not None:
-            loss = load(model, options["seed"]).loss
-            costs = measure_errors(folder, calibration, loss, budget, bits=bits, sensitivity=sensitivity)
+            costs = measure_errors(folder, calibration, load(asked.model, seed).loss, asked.precision, bits)
         if not check:
-            _write(folder, output, check=False)
+            _write(folder, path, check=False)
             return
-        report = _judge(folder, output, calibration, costs, verbose, options, html)
-        if bundle:
-            samples = calibration or [named_inputs(folder / FLOAT, load(model, options["seed"]))]
-            _write_bundle(folder, output, samples, report, bits, calibrated=calibration is not None)
+        report = _judge(folder, asked, calibration, costs)
+        if asked.target.bundle is not None:
+            samples = calibration or [named_inputs(folder / FLOAT, load(asked.model, seed))]
+            _write_bundle(folder, path, samples, report, bits, calibrated=calibration is not None)
         else:
-            _write(folder, output, check=True)
+            _write(folder, path, check=True)
 
 
 def _require_judgeable(path: Path, output: str) -> None:
@@ -127,34 +101,27 @@ def _quantize(folder: Path, calibrate: str | None, bits: int) -> Calibration | N
     return calibration
 
 
-def _judge(
-    folder: Path,
-    output: str,
-    calibration: Calibration | None,
-    costs: QuantizationCosts | None,
-    verbose: bool,
-    options: OptionKeywords,
-    html: str | None,
-) -> Report:
+def _judge(folder: Path, asked: Export, calibration: Calibration | None, costs: QuantizationCosts | None) -> Report:
     """Judge the quantized file by the float32 file, print the report, and exit if it fails."""
     import numpy as np
 
     from ..onnx_files.compare import compare_onnx
 
-    target = None if html is None else str(Path(html).absolute())
+    page = None if asked.reports.html is None else str(Path(asked.reports.html).absolute())
     with contextlib.chdir(folder), TerminalProgress() as progress:  # the report has the names of the files alone
         if calibration is not None:
             np.savez(SAMPLE, allow_pickle=False, **calibration[0])
         inputs = None if calibration is None else SAMPLE
         report = compare_onnx(
-            FLOAT, QUANTIZED, inputs=inputs, progress=progress, seed=options["seed"], grads=options["grads"]
-        )
+            FLOAT, QUANTIZED, inputs=inputs, progress=progress, seed=asked.inputs.seed,
+            grads=not asked.checking.no_grad,
+        )  # fmt: skip
     report.quantization = costs
     if report.failed:
-        require_parity(report, verbose, output, target)
-    if target is not None:
-        report.write_html(target)
-    print_report(report, verbose)
+        require_parity(report, asked.reports.verbose, asked.target.path, page)
+    if page is not None:
+        report.write_html(page)
+    print_report(report, asked.reports.verbose)
     return report
 
 

@@ -3,68 +3,102 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from ...runtime.errors import UsageError
 from ..options import OptionKeywords
 from ..support import files
 from ..support.progress import TerminalProgress
-from ..training.training_config import TrainingConfigKeywords
-from .command import EXIT_CODES, Command, JudgingOptions, judging_options, memory_option, options_of_all
-from .conversion import check_model_file, check_ranks, compare_with_recording
-from .outcome import file_of, finish, require_file, require_outputs
-from .training import check_model_file_training, require_steps, steps_option, training_options
+from .arguments.declaring import ArgumentGroup, option
+from .arguments.groups import (
+    REPORTS,
+    CauseSearch,
+    Inputs,
+    Judging,
+    Memory,
+    Mode,
+    Provider,
+    ReportsOnFailures,
+)
+from .arguments.training import ComparedTraining
+from .command import command
+from .conversion import check_model_file, check_model_file_training, check_ranks, compare_with_recording
+from .outcome import finish, require_outputs
+from .targets import file_of, is_onnx_file, require_file
 
 if TYPE_CHECKING:
     from ..report.base import BaseReport
 
 
-@click.command(cls=Command, epilog=EXIT_CODES)
-@click.option(
-    "--train/--eval",
-    default=None,
-    help="Compare in train mode (batch statistics, dropout, buffer updates), or with all parts in eval mode; by "
-    "default in eval mode, but a model with parts in both modes as it is.",
-)
-@click.option(
-    "--against",
-    metavar="FOLDER",
-    help="Compare with this recording instead, of the same network elsewhere (parity record, docs/recordings.md).",
-)
-@click.option("--map", "names", metavar="FILE", help="TOML file that says which Cell of that recording is which.")
-@click.option(
-    "--ranks",
-    type=click.IntRange(min=2),
-    metavar="N",
-    help="Compare with N processes on this machine, on which parallelize(module, mesh) of the file puts the model.",
-)
-@click.option("--round-trip", is_flag=True, help="Also judge the conversions converted back to torch modules.")
-@click.option(
-    "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
-)
-@memory_option
-@steps_option
-@training_options
-@judging_options
-@options_of_all
+@dataclass(frozen=True)
+class Counterpart(ArgumentGroup):
+    """What a model is compared with, besides its conversions."""
+
+    title = "Compare with"
+    note = (
+        "Without these options, MODEL is compared with its conversions. With --against, each of its modules is run on "
+        "the inputs that were recorded elsewhere, so each Cell is judged alone."
+    )
+    against: str | None = option(
+        "--against",
+        metavar="FOLDER",
+        help="Compare with this recording instead, of the same network on the same inputs in another framework or "
+        "release (parity record, docs/recordings.md).",
+    )
+    names: str | None = option(
+        "--map", metavar="FILE", help="TOML file that says which Cell of that recording is which."
+    )
+    round_trip: bool = option(
+        "--round-trip", is_flag=True, help="Also judge the conversions converted back to torch modules."
+    )
+
+
+@dataclass(frozen=True)
+class Processes(Provider):
+    """Where the sides run."""
+
+    note = (
+        "With --ranks, the model is compared with itself on several processes: DistributedDataParallel, fully_shard, "
+        "tensor parallel, or code of your own. Where each process is to get a part of the batch, which isn't known "
+        "from classes of torch, the file says splits_batch = True. --train-steps compares steps of training too."
+    )
+    ranks: int | None = option(
+        "--ranks",
+        type=click.IntRange(min=2),
+        metavar="N",
+        help="Compare with N processes on this machine, on which parallelize(module, mesh) of the file puts the model.",
+    )
+
+
+@dataclass(frozen=True)
+class Results(ReportsOnFailures):
+    """What is written."""
+
+    title = REPORTS
+    onnx_file: str | None = option(
+        "--save-onnx", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
+    )
+
+
+@dataclass(frozen=True)
+class Limits(CauseSearch, Memory):
+    """The limits of a comparison."""
+
+
+@command("run")
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 def run(
     models: tuple[str, ...],
-    seed: int,
-    verbose: bool,
-    onnx_file: str | None,
-    train: bool | None,
-    against: str | None,
-    names: str | None,
-    ranks: int | None,
-    round_trip: bool,
-    memory: int | None,
-    steps: int | None,
-    config: TrainingConfigKeywords,
-    judging: JudgingOptions,
+    mode: Mode,
+    judging: Judging,
+    inputs: Inputs,
+    counterpart: Counterpart,
+    training: ComparedTraining,
+    processes: Processes,
+    results: Results,
+    limits: Limits,
 ) -> None:
     """Compare MODEL in torch with its conversions, Cell by Cell.
 
@@ -79,76 +113,45 @@ def run(
     --inputs, or with generated inputs, whose shapes --shape sets. A file that can't be read as a program is compared as
     a whole, without its Cells.
 
-    With --against, MODEL is compared with a recording of the same network, made on the same inputs in another framework
-    or release. Each of its modules is run on the inputs that were recorded there, so each Cell is judged alone.
-
-    With --ranks, the model is compared with itself on several processes: DistributedDataParallel, fully_shard, tensor
-    parallel, or code of your own. Where each process is to get a part of the batch, which isn't known from classes of
-    torch, the file says splits_batch = True. --train-steps compares steps of training too.
-
-    With --train-steps, steps of training are compared: losses, gradients, overflow decisions, clipped gradients,
-    optimizer state, parameters and buffers. The loss is loss() of the model file, or else the mean of the squares of
-    all floating-point outputs. The first batches are inputs(); the others are derived from them. With --dtype float16
-    or bfloat16, torch trains under autocast.
-
     Several MODELs are judged one after another. The exit code is 1 if parity fails in one of them, or else that of the
     first in which it isn't shown. --html then takes a folder, for a page on each and an overview, index.html.
     """
+    options = judging.keywords(inputs.seed, processes.provider, limits.diagnose_seconds)
 
     def judge(model: str) -> BaseReport:
         """Return the report on one MODEL."""
-        if names is not None and against is None:
-            raise UsageError("--map is for a recording: give --against too")
-        require_steps(model, steps)
-        of_whole = ranks, against, round_trip, steps
-        if memory is not None and (Path(model).suffix == ".onnx" or any(of_whole)):
-            raise UsageError(
-                "--memory judges a torch model in parts: leave out what needs it as a whole (--ranks, --against, "
-                "--round-trip, --train-steps)"
-            )
-        if ranks is not None:
-            if against is not None or round_trip or onnx_file is not None or Path(model).suffix == ".onnx":
-                raise UsageError("--ranks compares a model file with itself: leave out --against and what is for ONNX")
-            return check_ranks(model, ranks, verbose, judging.options | {"seed": seed, "train": train}, steps, config)
-        if steps is not None:
-            if against is not None:
-                raise UsageError("--against compares calls, not training steps: leave out --train-steps")
-            return check_model_file_training(model, seed, verbose, {**config, "steps": steps}, judging.options)
-        options: OptionKeywords = {**judging.options, "seed": seed}
-        if Path(model).suffix == ".onnx":
-            if train is not None or round_trip or onnx_file is not None:
-                raise UsageError(
-                    "--train, --eval, --round-trip and --save-onnx are for torch models, not for an ONNX file"
-                )
-            if against is not None:
-                raise UsageError("--against is for torch models, not for an ONNX file")
-            require_file(model)
-            from ..onnx_files.check import check_onnx
+        if is_onnx_file(model):
+            return _check_onnx(model, inputs, options)
+        of_model: OptionKeywords = {**options, "train": mode.train}
+        config = training.config(training.steps)
+        if processes.ranks is not None:
+            steps = None if training.steps is None else config
+            return check_ranks(model, processes.ranks, results.verbose, of_model, steps)
+        if training.steps is not None:
+            return check_model_file_training(model, inputs.seed, results.verbose, config, options)
+        if counterpart.against is not None:
+            return compare_with_recording(model, counterpart.against, counterpart.names, results.verbose, of_model)
+        with files.atomic_model_path(results.onnx_file) if results.onnx_file else nullcontext() as onnx_path:
+            return check_model_file(
+                model, results.verbose, of_model, memory=limits.memory, round_trip=counterpart.round_trip,
+                save_onnx=onnx_path,
+            )  # fmt: skip
 
-            options["model"] = model
-            with TerminalProgress() as progress:
-                return check_onnx(model, inputs=judging.inputs, shapes=judging.shapes, progress=progress, **options)
-        if judging.inputs_option is not None:
-            raise UsageError(f"{judging.inputs_option} is for ONNX files: a model file defines inputs() itself")
-        options["train"] = train
-        if against is not None:
-            if round_trip or onnx_file is not None:
-                raise UsageError("--against compares with a recording alone: leave out --round-trip and --save-onnx")
-            return compare_with_recording(model, against, names, verbose, options)
-        with files.atomic_model_path(onnx_file) if onnx_file else nullcontext() as onnx_path:
-            return check_model_file(model, verbose, options, memory=memory, round_trip=round_trip, save_onnx=onnx_path)
-
-    outputs = {**{f"--{name}": path for name, path in judging.files.items()}, "--save-onnx": onnx_file}
     if len(models) > 1:
-        folder = outputs.pop("--html")
-        of_one = [option for option, path in {**outputs, "--repro": judging.repro}.items() if path is not None]
-        if judging.inputs_option is not None:
-            of_one.append(judging.inputs_option)
-        if of_one:
-            raise UsageError(f"{', '.join(of_one)}: for one MODEL, given {len(models)}; run them one by one")
         from .several import judge_several
 
-        judge_several(models, judge, verbose, folder)
+        judge_several(models, judge, results.verbose, results.html_file)
     (model,) = models
-    require_outputs(outputs, {"MODEL": file_of(model), "--inputs": judging.inputs}, judging.repro)
-    finish(judge(model), verbose, judging.files, judging.repro)
+    outputs = results.files_by_option | {"--save-onnx": results.onnx_file}
+    require_outputs(outputs, {"MODEL": file_of(model), "--inputs": inputs.inputs}, results.repro)
+    finish(judge(model), results.verbose, results.files, results.repro)
+
+
+def _check_onnx(model: str, inputs: Inputs, options: OptionKeywords) -> BaseReport:
+    """Return the report on an ONNX file."""
+    require_file(model)
+    from ..onnx_files.check import check_onnx
+
+    of_file: OptionKeywords = {**options, "model": model}
+    with TerminalProgress() as progress:
+        return check_onnx(model, inputs=inputs.inputs, shapes=inputs.shapes, progress=progress, **of_file)

@@ -6,6 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -13,12 +14,14 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 from click.core import ParameterSource
 
-from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
 from ..report.layout import echo
 from ..support.files import make_folder
 from ..support.times import time_in_words
-from .command import EXIT_CODES, INTERRUPTED, Command, parse_size
+from .arguments.declaring import ArgumentGroup, option
+from .arguments.groups import LIMITS, REPORTS, WHERE
+from .arguments.parsing import parse_size
+from .command import INTERRUPTED, Command, command
 from .outcome import require_outputs
 from .project_options import project_file, words_of
 from .run import run
@@ -27,8 +30,10 @@ from .sweep_comparison import SHOWN, compare_sweep_files
 if TYPE_CHECKING:
     from ..sweeping.result import Result
     from ..sweeping.store import Store
+    from ..sweeping.sweep import Machines
 
 PACKAGES = ("cellbridge", "torch", "onnx", "onnxruntime", "onnxruntime-gpu", "numpy", "transformers", "jax", "flax")
+RUN_OPTIONS = f"{__name__}.run_options"  # in the context's `meta`
 OF_A_SWEEP = ("json_file", "junit_file", "html_file", "repro", "onnx_file")
 """Options of `parity run` that write files, which a sweep writes itself or not at all."""
 
@@ -49,81 +54,100 @@ class SweepCommand(Command):
             raise click.UsageError(f"{given[0]} is for one model: give it before --, if parity sweep has it", ctx)
         if from_project:
             echo(f"from {project_file(ctx)}: {' '.join(from_project)}", err=True)
-        ctx.meta["run options"] = [*from_project, *options]
+        ctx.meta[RUN_OPTIONS] = [*from_project, *options]
         return super().parse_args(ctx, own)
 
 
 def _words_of_project(ctx: click.Context, of_run: click.Context) -> Iterator[str]:
     """Yield the options of `parity run` that pyproject.toml gives and the command line doesn't."""
     values = (ctx.find_root().default_map or {}).get("run", {})
-    for option in run.params:
-        if option.name in values and of_run.get_parameter_source(option.name) is not ParameterSource.COMMANDLINE:
-            assert isinstance(option, click.Option)
-            yield from words_of(option, values[option.name])
+    for one in run.params:
+        if one.name in values and of_run.get_parameter_source(one.name) is not ParameterSource.COMMANDLINE:
+            assert isinstance(one, click.Option)
+            yield from words_of(one, values[one.name])
 
 
-@click.command(cls=SweepCommand, epilog=EXIT_CODES)
-@click.option(
-    "-o", "--output", default="sweep.db", show_default=True, metavar="FILE", help="The SQLite file of results."
-)
-@click.option(
-    "--workers", type=click.IntRange(min=1), metavar="N", help="Processes at a time. Default: one for every two CPUs."
-)
-@click.option(
-    "--ray",
-    metavar="ADDRESS",
-    help="Judge on a Ray cluster instead: auto for that which runs here, HOST:PORT, or local to start one.",
-)
-@click.option(
-    "--case-seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="The longest time for one model.",
-)
-@click.option(
-    "--case-memory",
-    metavar="SIZE",
-    callback=parse_size,
-    help="The most memory for one model (8GB). Default: that of this machine, divided by the workers.",
-)
-@click.option(
-    "--rerun",
-    type=click.Choice(["failed", "all"]),
-    help="Judge models again that have a result: those without parity, or all.",
-)
-@click.option(
-    "--changed-since", metavar="REV", help="Judge models again whose files have changed since a revision of git."
-)
-@click.option(
-    "--compare", is_flag=True, help="Say what the second of two files of results says that the first doesn't."
-)
-@click.option("--json", "json_file", metavar="FILE", help="Write the results as JSON.")
-@click.option(
-    "--junit", "junit_file", metavar="FILE", help="Write the results as JUnit XML, a test case for each model."
-)
-@click.option("--html", "folder", metavar="FOLDER", help="Write a page on each model, and an overview, index.html.")
-@click.option("-v", "--verbose", is_flag=True, help="List every model in the summary; tracebacks too.")
+@dataclass(frozen=True)
+class Results(ArgumentGroup):
+    """What is judged, and where the results are."""
+
+    title = "Sweep"
+    output: str = option(
+        "-o", "--output", default="sweep.db", show_default=True, metavar="FILE", help="The SQLite file of results."
+    )
+    rerun: str | None = option(
+        "--rerun",
+        type=click.Choice(["failed", "all"]),
+        help="Judge models again that have a result: those without parity, or all.",
+    )
+    changed_since: str | None = option(
+        "--changed-since", metavar="REV", help="Judge models again whose files have changed since a revision of git."
+    )
+    compare: bool = option(
+        "--compare", is_flag=True, help="Say what the second of two files of results says that the first doesn't."
+    )
+
+
+@dataclass(frozen=True)
+class Workers(ArgumentGroup):
+    """Where models are judged."""
+
+    title = WHERE
+    workers: int | None = option(
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Processes at a time. Default: one for every two CPUs.",
+    )
+    ray: str | None = option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Judge on a Ray cluster instead: auto for that which runs here, HOST:PORT, or local to start one.",
+    )
+
+
+@dataclass(frozen=True)
+class CaseLimits(ArgumentGroup):
+    """The limits of each model."""
+
+    title = LIMITS
+    case_seconds: float = option(
+        "--case-seconds",
+        type=click.FloatRange(min=0, min_open=True),
+        default=600.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="The longest time for one model.",
+    )
+    case_memory: int | None = option(
+        "--case-memory",
+        metavar="SIZE",
+        callback=parse_size,
+        help="The most memory for one model (8GB). Default: that of this machine, divided by the workers.",
+    )
+
+
+@dataclass(frozen=True)
+class Reports(ArgumentGroup):
+    """What is shown."""
+
+    title = REPORTS
+    folder: str | None = option(
+        "--html", metavar="FOLDER", help="Write a page on each model, and an overview, index.html."
+    )
+    json_file: str | None = option("--json", metavar="FILE", help="Write the results as JSON.")
+    junit_file: str | None = option(
+        "--junit", metavar="FILE", help="Write the results as JUnit XML, a test case for each model."
+    )
+    verbose: bool = option("-v", "--verbose", is_flag=True, help="List every model in the summary; tracebacks too.")
+
+
+@command("sweep", cls=SweepCommand)
 @click.argument("models", metavar="MODEL... [-- OPTIONS OF PARITY RUN]", nargs=-1, required=True)
-@click.pass_context
-def sweep(
-    ctx: click.Context,
-    models: tuple[str, ...],
-    output: str,
-    workers: int | None,
-    ray: str | None,
-    case_seconds: float,
-    case_memory: int | None,
-    rerun: str | None,
-    changed_since: str | None,
-    compare: bool,
-    json_file: str | None,
-    junit_file: str | None,
-    folder: str | None,
-    verbose: bool,
-) -> None:
-    """Judge many models by parity run, each in a process of its own, and save the results as they come.
+def sweep(models: tuple[str, ...], results: Results, workers: Workers, reports: Reports, limits: CaseLimits) -> None:
+    """Judge many models by parity run, and keep the results.
+
+    Each model is judged in a process of its own, and results are saved as they come.
 
     MODEL is what parity run takes; or a folder, whose model files and ONNX files are meant, inner ones too; or
     model.py:make_* or package.module:make_*, with * and ? for any text; or a file that defines cases(), which yields
@@ -136,43 +160,46 @@ def sweep(
     With --compare, the two MODELs are files of results: parity sweep --compare old.db new.db. Exit code 1 means that
     something got worse.
     """
-    if compare:
-        compare_sweep_files(models, verbose)
-    if ray is not None and workers is not None:
-        raise UsageError("--workers is for this machine; on a cluster, Ray says how many run at a time")
-    if rerun is not None and changed_since is not None:
-        raise UsageError("--rerun and --changed-since both say what to judge again: give one of them")
-    require_outputs({"--output": output, "--json": json_file, "--junit": junit_file}, {})
-    if folder is not None:
-        make_folder(folder)
-    from ...runtime.memory import memory_size
+    if results.compare:
+        compare_sweep_files(models, reports.verbose)
+    require_outputs({"--output": results.output, "--json": reports.json_file, "--junit": reports.junit_file}, {})
+    if reports.folder is not None:
+        make_folder(reports.folder)
     from ..sweeping.changed import changed_models
     from ..sweeping.finding import find_models
-    from ..sweeping.limits import Limits
     from ..sweeping.store import Store
-    from ..sweeping.sweep import Machines, remaining
+    from ..sweeping.sweep import remaining
     from ..sweeping.sweep import sweep as judge_all
 
-    cpus = os.cpu_count() or 1
-    workers = workers or max(1, cpus // 2)
-    limits = Limits(case_seconds, case_memory or memory_size() // workers, max(1, cpus // workers))
     found = find_models(models)
-    changed = None if changed_since is None else changed_models(found, changed_since)
-    with Store.write(Path(output), ctx.meta["run options"], _versions()) as store:
-        waiting = remaining(found, store, rerun or "", changed)
-        progress = _Progress(len(waiting), len(found), output)
+    changed = None if results.changed_since is None else changed_models(found, results.changed_since)
+    run_options = click.get_current_context().meta[RUN_OPTIONS]
+    with Store.write(Path(results.output), run_options, _versions()) as store:
+        waiting = remaining(found, store, results.rerun or "", changed)
+        progress = _Progress(len(waiting), len(found), results.output)
+        pages = None if reports.folder is None else Path(reports.folder)
         try:
-            judge_all(
-                waiting, store, Machines(limits, workers, ray), None if folder is None else Path(folder), progress.say
-            )
+            judge_all(waiting, store, _machines(workers, limits), pages, progress.say)
         except KeyboardInterrupt as error:
             echo(f"interrupted: {progress.done} of {len(waiting)} were judged; the same command goes on", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from error
         finally:
             known = store.results()
-            results = [known[model] for model in found if model in known]
-            _write(store, results, json_file, junit_file, folder)
-    _finish(results, verbose, output)
+            judged = [known[model] for model in found if model in known]
+            _write(store, judged, reports)
+    _finish(judged, reports.verbose, results.output)
+
+
+def _machines(workers: Workers, limits: CaseLimits) -> Machines:
+    """Return where models are judged, with the share of this machine for each."""
+    from ...runtime.memory import memory_size
+    from ..sweeping.limits import Limits
+    from ..sweeping.sweep import Machines
+
+    cpus = os.cpu_count() or 1
+    number = workers.workers or max(1, cpus // 2)
+    memory = limits.case_memory or memory_size() // number
+    return Machines(Limits(limits.case_seconds, memory, max(1, cpus // number)), number, workers.ray)
 
 
 class _Progress:
@@ -196,20 +223,18 @@ class _Progress:
         echo(f"{mark} {self.done} of {self.total}  {name}  {time_in_words(result.seconds)}{reason}{rest}")
 
 
-def _write(
-    store: Store, results: Sequence[Result], json_file: str | None, junit_file: str | None, folder: str | None
-) -> None:
+def _write(store: Store, results: Sequence[Result], reports: Reports) -> None:
     """Write the files that are asked for."""
     from ..report.html import overview
     from ..sweeping.sweep import summaries
     from ..sweeping.views import write_json, write_junit
 
-    if json_file is not None:
-        write_json(store, results, json_file)
-    if junit_file is not None:
-        write_junit(results, junit_file)
-    if folder is not None:
-        overview.write(summaries(results, Path(folder)), Path(folder))
+    if reports.json_file is not None:
+        write_json(store, results, reports.json_file)
+    if reports.junit_file is not None:
+        write_junit(results, reports.junit_file)
+    if reports.folder is not None:
+        overview.write(summaries(results, Path(reports.folder)), Path(reports.folder))
 
 
 def _finish(results: Sequence[Result], verbose: bool, output: str) -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -12,41 +13,61 @@ import click
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_text
 from ..report.layout import echo
-from .command import EXIT_CODES, Command, JudgingOptions, common_options, judging_options, mode_option
+from .arguments.declaring import ArgumentGroup, option
+from .arguments.groups import WHERE, CauseSearch, Judging, Mode, Provider, ReportsOnFailures, Seed
+from .command import command
 from .conversion import compare_with_recording
 from .outcome import finish, require_outputs
 
 _MISSING = "No module named 'cellbridge"
 
 
-@click.command(cls=Command, epilog=EXIT_CODES)
-@click.option(
-    "--python", required=True, metavar="PYTHON", help="Python of the other environment: other/venv/bin/python."
-)
-@mode_option
-@judging_options
-@common_options
-def upgrade(model: str, seed: int, verbose: bool, python: str, train: bool | None, judging: JudgingOptions) -> None:
-    """Compare what MODEL computes in another environment with what it computes in this one.
+@dataclass(frozen=True)
+class OtherPython(ArgumentGroup):
+    """The other environment."""
+
+    title = WHERE
+    python: str = option(
+        "--python", required=True, metavar="PYTHON", help="Python of the other environment: other/venv/bin/python."
+    )
+
+
+@dataclass(frozen=True)
+class Environments(OtherPython, Provider):
+    """Where both runs are."""
+
+
+@command("upgrade")
+@click.argument("model")
+def upgrade(
+    model: str,
+    environments: Environments,
+    mode: Mode,
+    judging: Judging,
+    inputs: Seed,
+    reports: ReportsOnFailures,
+    limits: CauseSearch,
+) -> None:
+    """Compare what MODEL computes in two environments.
 
     MODEL is recorded by PYTHON, in which cellbridge and what the model needs must be installed, with other versions of
     torch or of other libraries. The recording is then compared with the model here, as parity run --against does: each
     module is run on the inputs that were recorded there, and causes are looked for.
     """
-    require_outputs({f"--{name}": path for name, path in judging.files.items()}, {}, judging.repro)
-    if judging.inputs_option is not None:
-        raise UsageError(f"{judging.inputs_option} is for ONNX files: a model file defines inputs() itself")
+    require_outputs(reports.files_by_option, {}, reports.repro)
+    python = environments.python
     if shutil.which(python) is None:
         raise UsageError(f"--python: there is no program {python}; needed the Python of another environment")
-    options = judging.options
+    options = judging.keywords(inputs.seed, environments.provider, limits.diagnose_seconds)
+    options["train"] = mode.train
     with tempfile.TemporaryDirectory() as folder:
         recording = str(Path(folder) / "other environment")
-        arguments = ["record", model, "-o", recording, "--seed", str(seed), "--dtype", options.get("dtype", "float32")]
-        arguments += [] if train is None else ["--train" if train else "--eval"]
-        arguments += [] if options.get("grads", True) else ["--no-grad"]
+        arguments = ["record", model, "-o", recording, "--seed", str(inputs.seed), "--dtype", judging.dtype]
+        arguments += [] if mode.train is None else ["--train" if mode.train else "--eval"]
+        arguments += ["--no-grad"] if judging.no_grad else []
         _run(python, arguments)
-        report = compare_with_recording(model, recording, None, verbose, {**options, "seed": seed, "train": train})
-        finish(report, verbose, judging.files, judging.repro)
+        report = compare_with_recording(model, recording, None, reports.verbose, options)
+        finish(report, reports.verbose, reports.files, reports.repro)
 
 
 def _run(python: str, arguments: list[str]) -> None:

@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import click
 
-from .command import EXIT_CODES, Command
+from .arguments.declaring import ArgumentGroup, option
+from .arguments.groups import REPORTS
+from .command import command
 
 
-@click.command(cls=Command, epilog=EXIT_CODES)
+@dataclass(frozen=True)
+class Conversion(ArgumentGroup):
+    """What is converted, and how."""
+
+    title = "Convert"
+    target: str = option("-o", "--output", required=True, metavar="TARGET", help="The checkpoint to write.")
+    map_file: str | None = option(
+        "--map",
+        metavar="FILE",
+        help="TOML file with the mapping that names alone don't determine; for both directions.",
+    )
+    to: str | None = option(
+        "--to",
+        type=click.Choice(["flax", "torch"]),
+        help="Convert torch's checkpoint to variables of Flax, in a .safetensors file; or such a file back to torch.",
+    )
+
+
+@dataclass(frozen=True)
+class Reports(ArgumentGroup):
+    """What is printed."""
+
+    title = REPORTS
+    verbose: bool = option("-v", "--verbose", is_flag=True, help="Show every parameter; tracebacks too.")
+
+
+@command("weights")
 @click.argument("source")
-@click.option("-o", "--output", "target", required=True, metavar="TARGET", help="The checkpoint to write.")
-@click.option(
-    "--map",
-    "map_file",
-    metavar="FILE",
-    help="TOML file with the mapping that names alone don't determine; for both directions.",
-)
-@click.option(
-    "--to",
-    type=click.Choice(["flax", "torch"]),
-    help="Convert torch's checkpoint to variables of Flax, in a .safetensors file; or such a file back to torch.",
-)
-@click.option("-v", "--verbose", is_flag=True, help="Show every parameter; tracebacks too.")
-def weights(source: str, target: str, map_file: str | None, to: str | None, verbose: bool) -> None:
-    """Convert a torch checkpoint to one that Cells or Flax load, or back.
+def weights(source: str, conversion: Conversion, reports: Reports) -> None:
+    """Convert a torch checkpoint to one of Cells or Flax, or back.
 
     SOURCE and TARGET are a torch state dict (.pt, .pth, .bin, .safetensors) and a checkpoint of Cells (.ckpt). No
     network is needed: names and shapes determine most of the mapping (a batch normalization's weight becomes gamma);
@@ -44,8 +61,8 @@ def weights(source: str, target: str, map_file: str | None, to: str | None, verb
     """
     from rich.console import Console
 
-    from ..report import conversion
+    from ..report.conversion import render
     from ..weights.checkpoints import convert_checkpoint
 
-    result = convert_checkpoint(source, target, map_file, to)
-    conversion.render(result, source, target, Console(), verbose)
+    result = convert_checkpoint(source, conversion.target, conversion.map_file, conversion.to)
+    render(result, source, conversion.target, Console(), reports.verbose)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -173,6 +174,17 @@ def test_the_reference_has_every_public_name() -> None:
         page = reference.package_page(module.__name__, "")
         for name in module.__all__:
             assert f"}} {name}(" in page
+
+
+def test_the_command_line_is_shown_by_groups() -> None:
+    from cellbridge.parity.cli import COMMANDS
+
+    page = reference.command_page()
+    for title, commands in COMMANDS.items():
+        assert f"\n## {title}\n\n### parity {commands[0].name}\n" in page
+    of_run = page.partition("### parity run\n")[2].partition("\n###")[0]
+    assert re.findall(r"^(\w[\w ]*):$", of_run, re.MULTILINE)[:2] == ["Judge", "Inputs"]
+    assert page.count("\n### parity ") == sum(map(len, COMMANDS.values()))
 
 
 def test_floors_are_those_of_the_table() -> None:

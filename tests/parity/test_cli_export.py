@@ -121,7 +121,7 @@ def test_the_page_of_a_sound_export_says_that_parity_holds(net: Path) -> None:
     assert written(net)
     refused = export(net, "--no-check", "--html", str(page))
     assert refused.exit_code == 2
-    assert "leave out one of them" in refused.output
+    assert "the page shows the comparison, which is left out" in refused.output
     assert export(net, "--html", str(net)).exit_code == 2
 
 
@@ -238,8 +238,8 @@ def test_a_step_that_differs_from_torch_is_not_written(net: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--optimizer", "sgd"], "write a training step with --training-step"),
-        (["--training-step", "--fp16"], "--fp16: not with --training-step"),
+        (["--optimizer", "sgd"], "--optimizer needs --training-step: otherwise nothing is trained"),
+        (["--training-step", "--fp16"], "--training-step can't be combined with --fp16"),
         (["--training-step", "--no-check", "--freeze", "nothing.*"], "'nothing.*' matches no Parameter"),
         (["--training-step", "--no-check", "--freeze", "*"], "every Parameter is frozen"),
     ],

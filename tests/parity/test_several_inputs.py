@@ -277,8 +277,11 @@ def test_what_is_converted_is_the_call_with_the_first_inputs(tmp_path: Path) -> 
     ("arguments", "message"),
     [
         (["MODEL", "none.onnx"], "no such file: none.onnx"),
-        (["MODEL", "MODEL", "--shape", "x=1,2"], "--shape is for ONNX files: the model file"),
-        (["MODEL", "some.onnx", "--shape", "x=1,2"], "--shape is for ONNX files: the model file"),
+        (["MODEL", "MODEL", "--shape", "x=1,2"], "--shape needs an ONNX file"),
+        (
+            ["MODEL", "some.onnx", "--shape", "x=1,2"],
+            "--shape needs an ONNX file",
+        ),
         (["some.onnx", "MODEL"], "exchange them: parity compare"),
     ],
 )

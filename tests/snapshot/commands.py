@@ -46,7 +46,7 @@ def fixtures() -> Iterator[Case]:
             parity("run", file, "--against", "rec"),
         ]
         yield Case(f"record/{name}", steps)
-        yield Case(f"lock/{name}", [parity("lock", file), parity("check")])
+        yield Case(f"lock/{name}", [parity("lock", file), parity("check", file)])
     for path in sorted((FIXTURES / "faults").glob("[a-z]*.py")) + sorted((FIXTURES / "bad").glob("*.py")):
         yield Case(
             f"run/{path.parent.name}/{path.stem}", [parity("run", str(path), "--json", "r.json")], documents=["r.json"]

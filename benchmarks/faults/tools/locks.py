@@ -1,4 +1,4 @@
-"""cellbridge, where the reference is what a file holds of it: `parity lock` and `parity check --lock`."""
+"""cellbridge, where the reference is what a file holds of it: `parity lock` and `parity check`."""
 
 from __future__ import annotations
 

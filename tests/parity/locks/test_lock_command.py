@@ -73,10 +73,38 @@ def test_a_lock_is_the_same_text_each_time() -> None:
     assert Path("a.lock").read_text() == Path("b.lock").read_text()
 
 
-def test_what_is_to_be_checked_must_be_said() -> None:
-    result = parity("check")
+def test_a_check_needs_no_option() -> None:
+    said = parity("lock", "net.py")
+    assert "to compare: parity check\n" in said.output
+    assert parity("check").exit_code == 0
+    said = parity("lock", "net.py", "-o", "other.lock")
+    assert "to compare: parity check --lock other.lock\n" in said.output
+    Path("parity.lock").unlink()
+    for arguments in (["check"], ["check", "--lock"]):
+        result = parity(*arguments)
+        assert result.exit_code == 2
+        assert "there is no lock file parity.lock" in result.output
+        assert "parity lock MODEL writes it" in result.output
+
+
+def test_a_named_model_that_is_not_locked_is_said() -> None:
+    parity("lock", "net.py")
+    assert parity("check", "net.py").exit_code == 0
+    result = parity("check", "nett.py")
     assert result.exit_code == 2
-    assert "give --lock" in result.output
+    assert result.output == "error: parity.lock has no model nett.py: it has net.py\n"
+    result = parity("check", "parity.lock")
+    assert result.exit_code == 2
+    assert "what to do: to read another lock file: parity check --lock FILE" in result.output
+
+
+def test_a_model_that_is_given_as_the_lock_is_said() -> None:
+    parity("lock", "net.py")
+    result = parity("check", "--lock", "net.py")
+    assert result.exit_code == 2
+    assert result.output == (
+        "error: --lock takes a lock file, given the model net.py\n  what to do: parity check net.py\n"
+    )
 
 
 def _damage(data: dict[str, Any], what: str) -> str:

@@ -155,7 +155,7 @@ def test_steps_of_training_agree(tmp_path: Path) -> None:
     ("text", "options", "message"),
     [
         ("", [], "defines no parallelize(module, mesh)"),
-        (SOUND["DDP"], ["--round-trip"], "--ranks compares a model file with itself"),
+        (SOUND["DDP"], ["--round-trip"], "--ranks can't be combined with --round-trip"),
         (SOUND["DDP"], ["--dtype", "float16"], "compares in float32 or float64"),
     ],
 )

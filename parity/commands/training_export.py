@@ -1,0 +1,79 @@
+"""`parity export --training-step`: a step of training as an ONNX file, with the JSON file that describes it."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+from ..inputs.dynamic_axes import with_dynamic_axes
+from ..inputs.model_file import load
+from ..report.layout import echo
+from ..training.training_config import TrainingConfig
+from .arguments.export import Export
+from .command import quiet
+from .conversion import check_model_file_training
+from .outcome import require_parity
+
+CHECKED_STEPS = 2
+"""Number of steps that `parity export --training-step` compares with torch's before it writes."""
+
+
+def export_training(asked: Export) -> None:
+    """Write a training step of a model file, and the JSON file that describes it, if it trains as torch does.
+
+    Raises:
+        UsageError: the file can't be written, or the model, its loss or its dynamic shapes are wrong.
+        ConversionError: it can't be converted.
+    """
+    path, is_checked = asked.target.path, not asked.checking.no_check
+    if is_checked:
+        report = check_model_file_training(
+            asked.model, asked.inputs.seed, asked.reports.verbose, asked.training.config(CHECKED_STEPS), {},
+            asked.inputs.dynamic,
+        )  # fmt: skip
+        require_parity(report, asked.reports.verbose, path, asked.reports.html)
+    _write_step(asked)
+    beside = [
+        Path(path).with_suffix(suffix) for suffix in (".json", ".safetensors")[: 1 + asked.training.separate_state]
+    ]
+    echo(f"wrote {path} and {' and '.join(map(str, beside))}" + ("" if is_checked else ", unchecked"))
+
+
+def _write_step(asked: Export) -> None:
+    user_file = with_dynamic_axes(load(asked.model, asked.inputs.seed), asked.inputs.dynamic)
+    from torch.utils import _pytree as pytree
+
+    from ...converter import training_step_to_onnx
+    from ...runtime import tree
+    from ...runtime.ir.types import is_floating
+    from ...runtime.lowering import opsets
+    from ...runtime.programs.call import as_array
+    from ...runtime.train_step.arguments import training_step
+    from ..inputs.sizes import open_axes
+    from ..training.loss_network import loss_program
+
+    with quiet(asked.reports.verbose):
+        program = loss_program(
+            user_file.module,
+            user_file.args,
+            user_file.kwargs,
+            loss=user_file.loss,
+            dynamic_shapes=user_file.dynamic_shapes,
+        )
+    leaves = [x for x in pytree.tree_leaves((user_file.args, user_file.kwargs)) if tree.is_tensor(x)]
+    arguments = inspect.signature(user_file.module.forward).bind(*user_file.args, **user_file.kwargs).arguments
+    path_of = {
+        id(leaf): ".".join([name, *(str(getattr(key, "key", getattr(key, "idx", key))) for key in path)])
+        for name, value in arguments.items()
+        for path, leaf in pytree.tree_flatten_with_path(value)[0]
+    }
+    step = training_step(program, None, **TrainingConfig(**asked.training.config(None)).step_arguments())
+    names = tuple(path_of[id(leaf)] for leaf in leaves)
+    # a module in another dtype is trained in float32
+    typed_arrays = zip(map(as_array, leaves), program.inputs, strict=True)
+    batch = tuple(array.astype(value.dtype) if is_floating(array.dtype) else array for array, value in typed_arrays)
+    model_proto = training_step_to_onnx(
+        step, batch, asked.target.path, names=names, dynamic_shapes=open_axes(program), opset=asked.target.opset,
+        separate_state=asked.training.separate_state,
+    )  # fmt: skip
+    echo(f"the ONNX model is of {opsets.describe(model_proto)}")
