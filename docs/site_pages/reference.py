@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from click import Command, Context
+from click import Command
 
 from . import versions
 
@@ -60,7 +60,7 @@ def command_page() -> str:
 
 
 def _help(command: Command, name: str) -> str:
-    with Context(command, info_name=name, terminal_width=80, max_content_width=80) as context:
+    with command.context_class(command, info_name=name, terminal_width=80, max_content_width=80) as context:
         return f"```text\n{command.get_help(context)}\n```"
 
 

@@ -22,7 +22,7 @@ from ..support.deadline import STOPPED, OutOfTime, deadline
 from ..support.process import tuned_process
 from .arguments.declaring import take_groups
 from .arguments.groups import Timeout
-from .arguments.help import write_options
+from .arguments.help import Context, write_options
 from .arguments.refusing import refuse_combinations
 
 EXIT_CODES = """\b
@@ -58,6 +58,8 @@ class Command(click.Command):
 
     `--timeout` stops it. Options that can't be combined are refused before it runs.
     """
+
+    context_class = Context
 
     def __init__(self, name: str, **attributes: Any) -> None:
         super().__init__(name, **({"context_settings": HELP, "epilog": _EXIT_CODES_IN_SHORT} | attributes))
@@ -152,6 +154,8 @@ class Group(click.Group):
     Attributes:
         sections: commands by the titles under which they are listed.
     """
+
+    context_class = Context
 
     def __init__(self, *args: Any, sections: Mapping[str, Sequence[Command]], **attributes: Any) -> None:
         super().__init__(*args, context_settings=HELP, epilog=EXIT_CODES, **attributes)

@@ -67,9 +67,9 @@ def probe_option(*, default: bool | None) -> Any:
     return option(
         "--probe/--no-probe",
         default=default,
-        show_default="probe where two networks are compared" if default is None else True,
         help="If everything agrees, compare on further inputs too, derived from the given ones: other values, "
-        "masks, sizes, and calls in a row. It takes about as long again, or up to 10 s.",
+        "masks, sizes, and calls in a row. It takes about as long again, or up to 10 s. Default: --probe"
+        + (" where two networks are compared." if default is None else "."),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import click
 
@@ -12,6 +13,30 @@ LAST = ("Limits", "Other")
 """Titles that come last, in this order."""
 _COLUMN = 24
 """Characters for options; the text of a longer one begins on the next line."""
+
+_HYPHEN = "\N{NON-BREAKING HYPHEN}"
+
+
+class HelpFormatter(click.HelpFormatter):
+    """Breaks no line within `--no-probe`."""
+
+    def write_text(self, text: str) -> None:
+        """Write a paragraph."""
+        super().write_text(text.replace("-", _HYPHEN))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], *args: Any, **keywords: Any) -> None:
+        """Write names and texts."""
+        super().write_dl([(name, text.replace("-", _HYPHEN)) for name, text in rows], *args, **keywords)
+
+    def getvalue(self) -> str:
+        """Return the text."""
+        return super().getvalue().replace(_HYPHEN, "-")
+
+
+class Context(click.Context):
+    """The context of a command."""
+
+    formatter_class = HelpFormatter
 
 
 def write_options(options: Iterable[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -33,6 +33,7 @@ def test_help_fits_into_80_columns_and_has_two_names(name: str) -> None:
     text = help_of(*words)
     assert text == CliRunner().invoke(main, [*words, "--help"], prog_name="parity", terminal_width=80).stdout
     assert max(map(len, text.splitlines())) <= 80
+    assert not re.search(r"\w-\n", text), "a word with a hyphen is broken"
     assert "Exit codes:" in text
 
 
