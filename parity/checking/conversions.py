@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,17 +13,16 @@ from ...runtime.errors import UsageError
 from ...runtime.ir.program import Program
 from ...runtime.providers import find
 from ..comparison.judging import judge_sides
-from ..dtypes import WORKING_DTYPES
 from ..inputs.sizes import format_sizes, other_sizes, resize
 from ..options import Options
 from ..report.report import Report
 from ..sides.exported_side import ExportedSide
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.names import INTERPRETER, ONNXRUNTIME
-from ..sides.side import Capabilities, Side
+from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
-from .round_trip import FROM_IR, FROM_ONNX
+from .round_trip import FROM_IR, FROM_ONNX, WAYS_BACK
 
 
 @dataclass(frozen=True)
@@ -53,12 +52,9 @@ class Conversions:
         options, dtype = self.options, self.options.dtype
         real_args, real_kwargs = _as_reals((args, kwargs))
         back_sides = [
-            torch_side(name, network, real_args, real_kwargs, options, from_onnx=name == FROM_ONNX)
+            WAYS_BACK[name].of_options(name, network, real_args, real_kwargs, options)
             for name, network in self.back.items()
         ]
-        for side in back_sides:
-            # they have the program's sizes and mode
-            side.capabilities = replace(side.capabilities, calls=replace(side.capabilities.calls, live=False))
         constants = frozenset(each.value.name for each in self.program.constants)
         interpreter = InterpreterSide(
             INTERPRETER, self.program, args, kwargs, working_dtype=dtype, seed=options.seed, rounded=constants
@@ -76,9 +72,8 @@ class Conversions:
             ),
             *back_sides,
         ]
-        reference = torch_side("torch", self.module, args, kwargs, options)
-        if args is self.given:
-            reference.use_program(self.program)
+        program = self.program if args is self.given else None
+        reference = TorchSide.of_options("torch", self.module, args, kwargs, options, program=program)
         # code that asks `torch.compiler.is_compiling()` may round its numbers on one of the two sides only
         rounded: list[Side] = [] if dtype == "float64" else [reference, interpreter]
         selected = [side for side in sides if is_selected(side.name, self.sides)]
@@ -115,26 +110,6 @@ def sides_without_onnx(sides: Sequence[str], round_trip: bool, port: str | None)
     """Return those of the sides to judge, all if there are none, that need no ONNX model; none if one was asked for."""
     without = [INTERPRETER, *([FROM_IR] if round_trip else []), *([port] if port is not None else [])]
     return [side for side in sides or without if side in without] if set(sides) <= set(without) else []
-
-
-def torch_side(
-    name: str,
-    module: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    options: Options,
-    *,
-    from_onnx: bool = False,
-) -> TorchSide:
-    """Return the side of a module.
-
-    A module made from an ONNX model (`from_onnx`) is compared only at the root's boundary, and not in double precision,
-    since its attributes, such as eps, have float32 precision.
-    """
-    side = TorchSide.of_options(name, module, args, kwargs, options, cell_paths=[""] if from_onnx else None)
-    if from_onnx:
-        side.capabilities = Capabilities((("rounding", WORKING_DTYPES[options.dtype].onnxruntime),), cells="none")
-    return side
 
 
 def _as_reals(arguments: Any) -> Any:

@@ -45,8 +45,9 @@ from ..sides.precision import WorkingDtypeCaster, convert
 from ..sides.runtime_program import written_program
 from ..sides.side import Side
 from ..sides.torch_program import capture_program
+from ..sides.torch_side import TorchSide
 from ..support.progress import NoProgress, Progress
-from .conversions import Conversions, is_selected, require_sides, sides_without_onnx, torch_side
+from .conversions import Conversions, is_selected, require_sides, sides_without_onnx
 from .module_pairs import compare_pair
 from .round_trip import ways_back
 from .several_inputs import Arguments, JudgeInput, judge_all_inputs
@@ -374,7 +375,7 @@ def _side(
     name: str, network: Any, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options, reference: Any = None
 ) -> Side:
     if isinstance(network, torch.nn.Module):
-        return torch_side(name, network, args, kwargs, options)
+        return TorchSide.of_options(name, network, args, kwargs, options)
     if isinstance(network, Program):
         return InterpreterSide(name, network, args, kwargs, working_dtype=options.dtype, seed=options.seed)
     if isinstance(network, (str, PathLike, onnx.ModelProto)):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -13,8 +14,39 @@ from ...runtime.ir.program import Program
 from ...runtime.lowering.nodes import has_operator
 from ...runtime.lowering.precomputed import Precomputed
 from ...runtime.ops.registry import get
+from ..dtypes import WORKING_DTYPES
+from ..sides.side import Capabilities, OwnCalls
+from ..sides.torch_side import TorchSide
 
 FROM_IR, FROM_ONNX = "torch from IR", "torch from ONNX"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModuleFromProgram(TorchSide):
+    """A torch module made from a program, whose sizes and mode it has."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of a module that takes no other sizes and has one mode."""
+        return replace(super().capabilities, calls=OwnCalls(keeps_state=True))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModuleFromOnnx(TorchSide):
+    """A torch module made from an ONNX model, which is compared at its outputs and by rounding alone.
+
+    Its attributes, such as eps, have float32 precision.
+    """
+
+    cell_paths: Collection[str] | None = ("",)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of a model without Cells."""
+        return Capabilities((("rounding", WORKING_DTYPES[self.working_dtype].onnxruntime),), cells="none")
+
+
+WAYS_BACK: dict[str, type[TorchSide]] = {FROM_IR: ModuleFromProgram, FROM_ONNX: ModuleFromOnnx}
 
 
 def ways_back(program: Program) -> dict[str, torch.nn.Module]:

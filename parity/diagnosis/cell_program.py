@@ -17,7 +17,8 @@ from ...runtime.programs.interpreter import bind, execute
 from ..dtypes import cast_floating
 from ..sides.boundary_keys import BoundaryKeys, match_root
 from ..sides.feeding import feed_or_keep, feed_value
-from ..sides.interpreter_side import InterpreterSide, recorded_draws
+from ..sides.interpreter_side import InterpreterSide
+from ..sides.program_draws import recorded_draws
 from ..sides.records import INPUT, OUTPUT, Array, Key, Records, gradient_key
 from ..sides.run import Run
 from .rebuilding import rebuild
@@ -72,7 +73,7 @@ class Network:
     def of(cls, side: InterpreterSide, run: Run) -> Network:
         """Return the network of a side."""
         program = side.program.astype("float64")
-        inputs = tuple(cast_floating(cast_floating(x, side.working_dtype), np.dtype(np.float64)) for x in side.inputs)
+        inputs = tuple(cast_floating(cast_floating(x, side.dtype), np.dtype(np.float64)) for x in side.inputs)
         return cls(program, inputs, replace(run, dtype="float64"))
 
     @property

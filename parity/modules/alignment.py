@@ -8,7 +8,7 @@ around it on both sides. This is repeated until all remaining Cells are called a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -61,8 +61,7 @@ def align(sides: Sides) -> Alignment:
     joined: tuple[Calls, Calls] = {}, {}
     rounds = 0
     while True:
-        reference, candidate = sides(apart)
-        reference.joined, candidate.joined = joined
+        reference, candidate = joining(sides(apart), joined)
         truth = reference.run(Run("float64", FORWARD))
         run = Run("float64", FORWARD, ReferenceRun.of(truth), truth)
         records = candidate.run(run)
@@ -81,6 +80,11 @@ def align(sides: Sides) -> Alignment:
             return Alignment(apart, truth.users.elsewhere | records.users.elsewhere, joined)
         apart |= new
         rounds += 1
+
+
+def joining(sides: tuple[TorchSide, TorchSide], joined: tuple[Calls, Calls]) -> tuple[TorchSide, TorchSide]:
+    """Return both sides with inputs that count as one."""
+    return replace(sides[0], joined=joined[0]), replace(sides[1], joined=joined[1])
 
 
 class _Calls:

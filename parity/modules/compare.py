@@ -16,7 +16,7 @@ from ..results.cell_report import is_inside
 from ..results.structure import OTHER_PARTS, StructureDifference
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
-from .alignment import Apart, align
+from .alignment import Apart, align, joining
 from .changed_inputs import compare_changed_inputs
 from .lone_parameters import LoneParameters
 from .modes import mode_differences
@@ -55,39 +55,26 @@ def _compare(
 ) -> Report:
     lone = LoneParameters.of(reference, candidate, rearrangements.names)
 
-    def side(
-        name: str,
-        module: torch.nn.Module,
-        apart: Collection[str],
-        lone: Collection[str] = (),
-        shared: Collection[str] = (),
-        *,
-        catches: bool = False,
-    ) -> RearrangedSide:
-        return RearrangedSide.of_options(
-            name,
-            module,
-            args,
-            kwargs,
-            options,
-            cell_paths=[path for path, _, _ in named_modules(module) if path not in apart],
-            lone=lone,
-            shared=shared,
-            catches=catches,
-        )
+    def how(module: torch.nn.Module, apart: Collection[str]) -> dict[str, Any]:
+        return {"cell_paths": [path for path, _, _ in named_modules(module) if path not in apart]}
 
     def sides(apart: Collection[str], shared: Collection[str] = ()) -> tuple[TorchSide, TorchSide]:
-        other = side("candidate", candidate, apart, lone.names, shared, catches=True)
-        one = side("reference", reference, apart, lone.names, shared)
-        one.ties, other.rearrangements, other.reference = rearrangements.ties, rearrangements, one
+        both: dict[str, Any] = {"lone": lone.names, "shared": shared}
+        one = TorchSide.of_options(
+            "reference", reference, args, kwargs, options,
+            ties=rearrangements.ties, **how(reference, apart), **both,
+        )  # fmt: skip
+        other = RearrangedSide.of_options(
+            "candidate", candidate, args, kwargs, options,
+            rearrangements=rearrangements, reference=one, catches=True, **how(candidate, apart), **both,
+        )  # fmt: skip
         return one, other
 
     progress.stage("align", None)
     alignment = align(sides)
     apart = alignment.apart
     shared = rearrangements.shared(alignment.used_elsewhere | {n for one in sides(apart) for n in one.shared_names})
-    one, other = sides(apart, shared)
-    one.joined, other.joined = alignment.joined
+    one, other = joining(sides(apart, shared), alignment.joined)
     report = judge_sides(one, [other], options, progress, [one, other])
     if report.ok:
         report.cells[""].comparisons += compare_changed_inputs(one, other)
@@ -101,7 +88,8 @@ def _compare(
     report.notes += class_notes(reference, candidate, report.cells)
     if report.ok:
         report.notes += operator_notes(one, other, report.cells)
-    lone.judge(report, other.name, lambda: side("reference", reference, apart))
+    plain = TorchSide.of_options("reference", reference, args, kwargs, options, **how(reference, apart))
+    lone.judge(report, other.name, plain)
     for difference in report.structure:
         _explain(report, difference)
     return report

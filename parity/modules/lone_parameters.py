@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -49,13 +49,13 @@ class LoneParameters:
         """The names on both sides."""
         return {*self.of_reference, *self.of_candidate}
 
-    def judge(self, report: Report, side: str, reference: Callable[[], Side]) -> None:
+    def judge(self, report: Report, side: str, reference: Side) -> None:
         """Add a difference or a failure to the report for each of them.
 
         Args:
             report: the report on all that both sides have.
             side: name of the candidate.
-            reference: makes the reference, to see which of these parameters it trains.
+            reference: the reference, to see which of these parameters it trains.
         """
         if not self.names:
             return
@@ -81,7 +81,7 @@ class LoneParameters:
                 text += ", and its gradient was not compared"
             report.structure.append(StructureDifference(LONE_PARAMETER, name, around, text))
 
-    def _needed(self, report: Report, trained: set[str], reference: Callable[[], Side]) -> set[str]:
+    def _needed(self, report: Report, trained: set[str], reference: Side) -> set[str]:
         """The reference's parameters that get a gradient in Cells where the candidate trains no lone parameter."""
         alone = [
             name
@@ -90,8 +90,7 @@ class LoneParameters:
         ]
         if not alone:
             return set()
-        side = reference()
-        gradients = side.run(Run("float64", Wanted(inner=False))).gradients.parameters
+        gradients = reference.run(Run("float64", Wanted(inner=False))).gradients.parameters
         return {name for name in alone if (gradient := gradients.get(name)) is not None and np.any(gradient)}
 
 

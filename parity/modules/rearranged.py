@@ -154,6 +154,7 @@ class Rearrangements:
         return {source for one in (self.arrangements[name], *self.others[name]) for source in one.sources}
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class RearrangedSide(TorchSide):
     """A module whose parameters are recorded by the reference's names and in its layouts; by default, as they are.
 
@@ -162,7 +163,7 @@ class RearrangedSide(TorchSide):
         reference: the reference, for the candidate.
     """
 
-    rearrangements = Rearrangements()
+    rearrangements: Rearrangements = field(default_factory=Rearrangements)
     reference: TorchSide | None = None
 
     def parameters(self) -> dict[str, ParameterInfo]:

@@ -86,11 +86,12 @@ class ModuleAndFile:
                 raise
             if self._draws:
                 raise UsageError(f"{self._draws}, and can't be read as a program: {first_line(error)}") from error
-            runtime.name = CANDIDATE
-            report = judge_sides(self._plain_side(args, kwargs), [runtime], self.options, self.progress)
+            alone = replace(runtime, name=CANDIDATE)
+            report = judge_sides(self._plain_side(args, kwargs), [alone], self.options, self.progress)
             report.notes.append(f"only its results in ONNX Runtime were compared: {first_line(error)}")
             return report
-        alignment.side.reference_in_a_file = functools.partial(self._module_in_a_file, alignment.reference)
+        in_a_file = functools.partial(self._module_in_a_file, alignment.reference)
+        alignment = replace(alignment, side=replace(alignment.side, reference_in_a_file=in_a_file))
         options = self._options_for(alignment.side, notes)
         if runtime is not None and runtime.capabilities.numbers.quantized:
             options = replace(options, probe=False)  # quantizers have a range, that of the given inputs
@@ -134,8 +135,7 @@ class ModuleAndFile:
         arguments = reference.args, reference.kwargs
         name, options = reference.name, self.options
         side = align(name, self.module, program, arguments, arrange, lambda truth: None, options).side
-        side.program = without_boundaries(side.program, reference.keeps)
-        return side
+        return replace(side, program=without_boundaries(side.program, reference.keeps))
 
     def judge_at_other_sizes(self, report: Report, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """If the file has dynamic axes, judge at other sizes too, and add the results to the report."""

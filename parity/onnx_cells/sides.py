@@ -3,45 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import torch
 
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import Key, Records, gradient_key, value_key
 from ..sides.run import Run
-from ..sides.side import ParameterInfo
+from ..sides.side import Capabilities, ParameterInfo
 from ..sides.torch_side import TorchSide
 from .odd_shapes import Excused
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ModuleSide(TorchSide):
     """A module, of which only the boundaries, and the parameters, are recorded that a file has too.
 
-    Args:
+    Attributes:
         kept: the boundaries.
         aliases: for a tensor that a Cell is given several times, its first boundary, at which the file has the sum of
             the gradients.
         paired: names of the parameters.
         untrained_rows: as in `FileSide`.
-        **more: arguments of `TorchSide`.
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        kept: Collection[Key],
-        aliases: Mapping[Key, Key],
-        paired: Collection[str],
-        untrained_rows: Mapping[str, int],
-        **more: Any,
-    ) -> None:
-        super().__init__(*args, **more)
-        self.untrained_rows = untrained_rows
-        self.kept = frozenset(kept)
-        self.aliases = aliases
-        self.paired = paired
-        self.shared = {}  # a file doesn't tell which Cell uses a parameter
-        self._slots: dict[tuple[str, int, str], list[str]] = {}
+    kept: Collection[Key]
+    aliases: Mapping[Key, Key]
+    paired: Collection[str]
+    untrained_rows: Mapping[str, int]
+    _slots: dict[tuple[str, int, str], list[str]] = field(default_factory=dict, init=False)
+    """All slots of the module, since its first run."""
+
+    @property
+    def shares(self) -> Mapping[torch.nn.Module, Mapping[str, str]]:
+        """None: a file doesn't tell which Cell uses a parameter."""
+        return {}
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """The parameters that the file has too."""
@@ -56,7 +53,8 @@ class ModuleSide(TorchSide):
             records = super().run(replace(run, reference=settled))
         else:
             records = super().run(run)
-            self._slots = {place: list(slots) for place, slots in records.slots.items()}
+            self._slots.clear()
+            self._slots.update({place: list(slots) for place, slots in records.slots.items()})
         for alias, first in self.aliases.items():
             gradient = records.values.pop(gradient_key(alias), None)
             key = gradient_key(first)
@@ -76,38 +74,29 @@ class ModuleSide(TorchSide):
         return not key.path or value_key(key) in self.kept
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class FileSide(InterpreterSide):
     """The program of a file with the boundaries of a module.
 
-    Args:
+    Attributes:
         aliases: as in `ModuleSide`.
         paired: as in `ModuleSide`.
         excused: what isn't judged Cell by Cell.
         untrained_rows: by name of a table, the row of padding, which lookups don't train; a file can't say so.
-        **more: arguments of `InterpreterSide`.
-
-    Attributes:
         reference_in_a_file: returns the module as a side read from an ONNX file, too, or raises `CellbridgeError`; None
             if it isn't known.
     """
 
+    aliases: Mapping[Key, Key]
+    paired: Collection[str]
+    excused: Excused
+    untrained_rows: Mapping[str, int]
     reference_in_a_file: Callable[[], InterpreterSide] | None = None
 
-    def __init__(
-        self,
-        *args: Any,
-        aliases: Mapping[Key, Key],
-        paired: Collection[str],
-        excused: Excused,
-        untrained_rows: Mapping[str, int],
-        **more: Any,
-    ) -> None:
-        super().__init__(*args, **more)
-        self.excused = excused
-        self.untrained_rows = untrained_rows
-        self.capabilities = replace(self.capabilities, cells="found")
-        self.aliases = aliases
-        self.paired = paired
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of a program whose Cells were found by the values at their boundaries."""
+        return replace(super().capabilities, cells="found")
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """The parameters that the module has too."""

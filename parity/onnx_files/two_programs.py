@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from onnx import ModelProto
@@ -21,13 +21,13 @@ from ..inputs.sizes import format_sizes, other_sizes
 from ..options import Options
 from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
-from ..sides.interpreter_side import Arrange, InterpreterSide
+from ..sides.interpreter_side import InterpreterSide
 from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.parameter_users import shared_parameters_of
 from ..sides.records import Array, Records
 from ..sides.rounded_numbers import weights_of_one
 from ..sides.run import FORWARD, Run
-from ..sides.side import Capabilities
+from ..sides.side import Capabilities, native_checks
 from ..support.progress import Progress
 
 TINY = 2e-7  # tiny numbers that converters to half precision enlarge so that they don't underflow
@@ -57,13 +57,6 @@ class TwoPrograms:
         """Compare the candidate with the reference on these inputs."""
         others = self.inputs.arguments(reorder_inputs(self.first, self.second, arrays))
         reference, side = self._reference_side(arrays), self._side(arrays)
-        if not self.alike or self.rounding_only:
-            checks = tuple(
-                check for check in side.capabilities.checks if not self.rounding_only or check[0] == "rounding"
-            )
-            side.capabilities = Capabilities(checks, cells="own" if self.alike else "none")
-        if self.rounding_only:
-            side.program = _with_weights_of(self.first, self.second)
         if not self.with_runtime:
             return judge_sides(reference, [side], self.options, self.progress, rounded=[reference, side])
         name, dtype, provider = f"{self.candidate} in onnxruntime", self.runtime_dtype, self.options.provider
@@ -100,30 +93,54 @@ class TwoPrograms:
                 report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
 
     def _reference_side(self, arrays: list[Array]) -> InterpreterSide:
-        return self._interpreter_side(self.reference, self.first, arrays, self.second)
+        return InterpreterSide(self.reference, self.first, tuple(arrays), {}, **self._how(self.first, self.second))
 
     def _side(self, arrays: list[Array]) -> InterpreterSide:
-        args = reorder_inputs(self.first, self.second, arrays)
-        return self._interpreter_side(self.candidate, self.second, args, self.first, self._arrange)
+        args = tuple(reorder_inputs(self.first, self.second, arrays))
+        how = self._how(self.second, self.first) | {"arrange": self._arrange}
+        if self.alike and not self.rounding_only:
+            return InterpreterSide(self.candidate, self.second, args, {}, **how)
+        program = _with_weights_of(self.first, self.second) if self.rounding_only else self.second
+        cells: Literal["own", "none"] = "own" if self.alike else "none"
+        return _Unlike(self.candidate, program, args, {}, cells=cells, rounding_only=self.rounding_only, **how)
+
+    def _how(self, program: Program, other: Program) -> dict[str, Any]:
+        """The settings of the side of a program that is compared with another one."""
+        # a file doesn't say which Cells own a constant that several use, such as a table of positions
+        shared = shared_parameters_of(program) | shared_parameters_of(other) if self.alike else ()
+        rounded = () if self.alike else weights_of_one(program, other)
+        return {
+            "working_dtype": self.options.dtype, "seed": self.options.seed, "rounded": rounded, "shared": shared
+        }  # fmt: skip
 
     def _arrange(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Array]:
         """Return the candidate's inputs, from arguments of the reference."""
         arrays = [as_array(leaf) for leaf in tree.match_call(self.first.arguments, args, kwargs)]
         return reorder_inputs(self.first, self.second, arrays)
 
-    def _interpreter_side(
-        self, name: str, program: Program, args: list[Array], other: Program, arrange: Arrange | None = None
-    ) -> InterpreterSide:
-        dtype, seed = self.options.dtype, self.options.seed
-        rounded = () if self.alike else weights_of_one(program, other)
-        # a file doesn't say which Cells own a constant that several use, such as a table of positions
-        shared = shared_parameters_of(program) | shared_parameters_of(other) if self.alike else ()
-        return InterpreterSide(
-            name, program, tuple(args), {},
-            working_dtype=dtype, seed=seed, rounded=rounded, shared=shared, arrange=arrange,
-        )  # fmt: skip
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class _Unlike(InterpreterSide):
+    """A program whose Cells or dtypes aren't the reference's.
+
+    Attributes:
+        cells: "none" if it is compared at its outputs alone.
+        rounding_only: whether it isn't compared in float64.
+    """
+
+    cells: Literal["own", "none"]
+    rounding_only: bool
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those that are left."""
+        checks = native_checks(self.working_dtype)
+        return Capabilities(
+            tuple(check for check in checks if check[0] == "rounding" or not self.rounding_only), cells=self.cells
+        )
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class _InHalf(OnnxModelSide):
     """A file that is compared in half precision, whatever the dtype of its outputs."""
 

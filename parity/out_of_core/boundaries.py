@@ -23,8 +23,8 @@ from ...converter.seed import manual_seed
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.programs.call import as_array
 from ..options import Options
+from ..sides.cotangents import loss_gradients, tensor_like
 from ..sides.run import random_cotangents
-from ..sides.torch_side import loss_gradients, tensor_like
 from ..support.replaced_forward import replaced_forward
 from .division import Part
 

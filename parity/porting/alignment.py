@@ -9,7 +9,7 @@ in the module's layout.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..pairing.cells import Pairing
 from ..pairing.same_inputs import Calls, inputs_to_join
@@ -49,8 +49,8 @@ def align(sides: Sides, pairing: Pairing) -> Alignment:
     """
     aligner = _Aligner(pairing)
     for _ in range(MAX_ROUNDS):
-        reference, side = sides(aligner.pairing, aligner.layouts)
-        reference.joined = aligner.joined
+        plain, side = sides(aligner.pairing, aligner.layouts)
+        reference = replace(plain, joined=aligner.joined)
         ((_, dtype), *_) = side.capabilities.checks
         truth = reference.run(Run("float64", FORWARD))
         records = side.run(Run(dtype, FORWARD, ReferenceRun.of(truth), truth))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -71,8 +72,8 @@ def compare_port(
 
     progress.stage("align", None)
     alignment = align(sides, pairing)
-    reference, side = sides(alignment.pairing, alignment.layouts)
-    reference.joined = alignment.joined
+    plain, side = sides(alignment.pairing, alignment.layouts)
+    reference = replace(plain, joined=alignment.joined)
     trial = Trial(reference, [side], options, progress, rounded=[reference, side])
     report = trial.report()
     report.pairs = _pairs(alignment.pairing)

@@ -87,7 +87,7 @@ def probes(reference: Side, side: Side) -> Iterator[Probe]:
 
 def _inputs_of(reference: Side) -> Inputs | None:
     if isinstance(reference, TorchSide):
-        given: Arguments = (reference.args, reference.kwargs)
+        given = reference.arguments
         leaves = pytree.tree_leaves(given)
         return Inputs.of(given, {place: (name, leaves[place]) for place, name in input_slots(reference.module, *given)})
     return inputs_of_program(reference) if isinstance(reference, InterpreterSide) else None

@@ -117,7 +117,7 @@ class _Comparison:
         names: NameMap | None,
         perturbed: Callable[[], Recording] | None,
     ) -> None:
-        self.reference, self.options, self.progress = reference, options, progress
+        self.options, self.progress = options, progress
         progress.stage("reference", 2)
         first = reference.run(Run("float64", FORWARD))
         require_elements(first)
@@ -131,17 +131,17 @@ class _Comparison:
 
         def side(first: Records) -> RecordedSide:
             return RecordedSide(
-                recording.name, recording, first, names, parameters=tensors, aliases=aliases, perturbed=perturbed
+                recording.name, recording, first, names, tensors=tensors, aliases=aliases, perturbed=perturbed
             )
 
         self.side = side(first)
         (_, dtype), *_ = self.side.capabilities.checks
         recorded = self.side.recorded(dtype).records
-        reference.joined, _ = inputs_to_join(first.slots, first.boundaries.same, recorded.slots, {})
-        if reference.joined:
-            first = reference.run(Run("float64", FORWARD))
+        joined, _ = inputs_to_join(first.slots, first.boundaries.same, recorded.slots, {})
+        if joined:
+            first = replace(reference, joined=joined).run(Run("float64", FORWARD))
             self.side = side(first)
-        reference.ties = self.side.sharing.ties
+        self.reference = reference = replace(reference, joined=joined, ties=self.side.sharing.ties)
         self.run = self._run_of(first)
         progress.advance()
         self.truth: Records = reference.run(self.run)
@@ -258,7 +258,7 @@ class _Comparison:
         def compare() -> list[tuple[str, Comparison]]:
             return comparer.compare(check, records)
 
-        rounded = [self.side] if check == "meaning" and self.side.has_perturbed_run else []
+        rounded = [self.side] if check == "meaning" and self.side.perturbed is not None else []
         measures = [(fails, lambda: noise.allow_rounded_numbers(rounded)), (fails, lambda: noise.sample(check))]
         found = remeasure(compare(), compare, *measures)
         if fails(found) and check == "rounding":

@@ -136,11 +136,9 @@ class _Judgement:
         first = ours.recorded(self.true_dtype)
         whole = first.records
         tensors = first.parameters | whole.state.buffers | whole.state.updates
-        self.theirs = RecordedSide(
-            candidate.name, candidate, whole, names, parameters=tensors, aliases=reference.aliases
-        )
+        self.theirs = RecordedSide(candidate.name, candidate, whole, names, tensors=tensors, aliases=reference.aliases)
         if self.theirs.sharing.ties.into:
-            ours = RecordedSide(reference.name, reference, sharing=self.theirs.sharing)
+            ours = RecordedSide(reference.name, reference, given_sharing=self.theirs.sharing)
             whole = ours.recorded(self.true_dtype).records
         self.ours = ours
         self.steps = [step for step in reference.steps if step in candidate.steps] or [0]
@@ -315,7 +313,7 @@ def _compare_parameters(
     return [(path, with_summary(c, summarized)) for path, c in found]
 
 
-@dataclass
+@dataclass(frozen=True)
 class _OneRun:
     """A reference of which one run is known."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +19,37 @@ from ...runtime.visible import visible_name
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import INPUT, Array, Key, Records
 from ..sides.run import Run
-from ..sides.side import ParameterInfo
+from ..sides.side import Capabilities, ParameterInfo
 from ..sides.slots import reference_slot
 from .names import NameMap
 from .recorded_side import RecordedSide
 
 
+@dataclass(frozen=True, eq=False)
 class RecordedNetwork:
     """One step of one run of a recording, as a side that has a program if the recording does.
 
-    Args:
+    Attributes:
         side: the recording.
         dtype: dtype of the run.
         step: number of the training step.
         paths: the Cells whose program is needed. Parameters of others are NaN, so that they take no memory.
     """
 
-    def __init__(self, side: RecordedSide, dtype: str, step: int, paths: Collection[str]) -> None:
-        self.side, self.dtype, self.step, self.paths = side, dtype, step, frozenset(paths)
-        self.name, self.capabilities = side.name, side.capabilities
+    side: RecordedSide
+    dtype: str
+    step: int
+    paths: Collection[str]
+
+    @property
+    def name(self) -> str:
+        """The recording's name."""
+        return self.side.name
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of the recording."""
+        return self.side.capabilities
 
     @property
     def has_program(self) -> bool:

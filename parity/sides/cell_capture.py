@@ -40,11 +40,10 @@ def cell_in_interpreter(side: TorchSide, path: str, index: int, calls: Sequence[
         raise ConversionError(f"{path or 'the root'} can't be captured alone")
     module = modules[path]
     args, kwargs = _arguments_of_call(side, module, index, run)
-    working = str(side.working_dtype).removeprefix("torch.")
-    program = capture_program(module, args, kwargs, None, working, side.train)
+    program = capture_program(module, args, kwargs, None, side.working_dtype, side.train)
     program = _renamed(program, _names(side.module, module))
     program = program.replace(calls=_calls_in_network(program.calls, path, index, calls), nodes=_moved(program))
-    return InterpreterSide(side.name, program, args, kwargs, working_dtype=working, seed=side.seed)
+    return InterpreterSide(side.name, program, args, kwargs, working_dtype=side.working_dtype, seed=side.seed)
 
 
 def _arguments_of_call(side: TorchSide, module: torch.nn.Module, index: int, run: Run) -> tuple[tuple[Any, ...], Any]:
@@ -59,8 +58,7 @@ def _arguments_of_call(side: TorchSide, module: torch.nn.Module, index: int, run
     copies: Any = pytree.tree_map_only(torch.Tensor, lambda x: x.detach().clone(), (args, dict(kwargs)))
     handle = module.register_forward_pre_hook(remember, with_kwargs=True)
     try:
-        working = side.working_dtype
-        with in_dtype(side.module, working, through=working, train=side.train), torch.no_grad():
+        with in_dtype(side.module, side.dtype, through=side.dtype, train=side.train), torch.no_grad():
             side.module(*copies[0], **copies[1])
     except Exception as error:  # raised by the model's code, perhaps after the call
         if index >= len(seen):

@@ -7,7 +7,7 @@ records of the torch side.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,40 +35,60 @@ from .run import Arguments, Run
 from .side import Capabilities, OwnCalls, ParameterInfo
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class CellSide:
-    """A Cell and the inputs that it is run on; a run leaves the Cell unchanged."""
+    """A Cell and the inputs that it is run on; a run leaves the Cell unchanged.
 
-    def __init__(
-        self,
-        framework: Framework,
-        cell: Any,
-        module: torch.nn.Module,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        pairing: Pairing,
-        weights: Weights,
-        layouts: Mapping[Key, Layout],
-        *,
-        train: bool | None = False,
-        working_dtype: str = "float32",
-    ) -> None:
-        self.name = framework.name
-        self.framework = framework
-        self.cell = cell
-        self.pairing = pairing
-        self.weights = weights
-        self.layouts = layouts
-        self.train = train
-        self.working_dtype = as_dtype(working_dtype)
-        dtypes = {"meaning": "float64", "rounding": working_dtype}
-        checks = [check for check in framework.checks if check == "meaning" or working_dtype != "float64"]
-        self.capabilities = Capabilities(
-            tuple((check, dtypes[check]) for check in checks),
-            is_port=True,
-            calls=OwnCalls(live=True, keeps_state=framework.replays),
-        )
-        self.module = module
-        self.args, self.kwargs = arguments_for(cell, module, args, kwargs)
+    Attributes:
+        framework: the Cell's framework.
+        cell: the Cell.
+        module: the module that it is the port of.
+        args: the module's positional inputs.
+        kwargs: the module's keyword inputs.
+        pairing: the pairs of modules and Cells.
+        weights: the Parameters and what they are in the module.
+        layouts: layouts of tensors that differ in the Cell, by boundary.
+        train: its mode; None for the modes that its parts are in.
+        working_dtype: the dtype whose rounding is judged.
+    """
+
+    framework: Framework
+    cell: Any
+    module: torch.nn.Module
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    pairing: Pairing
+    weights: Weights
+    layouts: Mapping[Key, Layout]
+    _: KW_ONLY
+    train: bool | None = False
+    working_dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        arguments_for(self.cell, self.module, self.args, self.kwargs)  # raises `UsageError` before anything is run
+
+    @property
+    def name(self) -> str:
+        """The framework's name."""
+        return self.framework.name
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The working dtype."""
+        return as_dtype(self.working_dtype)
+
+    @property
+    def arguments(self) -> Arguments:
+        """The Cell's inputs."""
+        return self._own_arguments((self.args, dict(self.kwargs)))
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of a port, as far as its framework goes."""
+        dtypes = {"meaning": "float64", "rounding": self.working_dtype}
+        checks = [check for check in self.framework.checks if check == "meaning" or self.working_dtype != "float64"]
+        calls = OwnCalls(live=True, keeps_state=self.framework.replays)
+        return Capabilities(tuple((check, dtypes[check]) for check in checks), is_port=True, calls=calls)
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """The module's parameters, with the Cell's own flags of whether they are trained.
@@ -90,16 +110,15 @@ class CellSide:
         """
         if not isinstance(self.framework, Eager):
             raise ConversionError(f"Cells of {self.framework.name} can't be traced")
-        args, kwargs = self.args, self.kwargs
-        if run is not None and run.call.arguments is not None:
-            args, kwargs = self._own_arguments(run.call.arguments)
+        given = None if run is None else run.call.arguments
+        args, kwargs = self.arguments if given is None else self._own_arguments(given)
         train = not self.train if run is not None and run.call.other_mode else self.train
         # by default in float64, in which numbers such as 1 / sqrt(3) keep their digits
         dtype = "float64" if run is None else run.dtype
         with self.framework.prepare(self.cell, self._values(), dtype, train), warnings_as_notes():
             traced = trace_port(self.cell, args, kwargs, dtype)
         program = in_names_of_module(traced, self.pairing, self.weights)
-        return InterpreterSide(self.name, program, args, kwargs, working_dtype=self.working_dtype.name)
+        return InterpreterSide(self.name, program, args, kwargs, working_dtype=self.working_dtype)
 
     def settings(self, path: str) -> dict[str, Any]:
         """The attributes that compare with those of the module at a path: none, since a port names them otherwise."""
@@ -108,7 +127,7 @@ class CellSide:
     def _values(self) -> dict[int, Array]:
         """The values of the Parameters, by `id`."""
         entries = self.weights.unique()
-        return {id(entry.parameter): cast_floating(self.weights.value(entry), self.working_dtype) for entry in entries}
+        return {id(entry.parameter): cast_floating(self.weights.value(entry), self.dtype) for entry in entries}
 
     def _with_steps(self, values: dict[int, Array], steps: Mapping[str, Array]) -> dict[int, Array]:
         """Return the values in float64, with what they change by if the module's parameters change by these steps."""
@@ -136,7 +155,7 @@ class CellSide:
             self.framework.prepare(self.cell, values, run.dtype, train, bool(run.numbers.perturbed)),
             watcher.watching(),
         ):
-            own = (self.args, self.kwargs)
+            own = self.arguments
             state = KeptState([] if run.call.forget is None else self._cells_by_module())
             for arguments in [own] if run.call.second is not None else map(self._own_arguments, run.call.before):
                 before, arrays = self._caller(watcher, arguments)
@@ -149,7 +168,7 @@ class CellSide:
                 watcher, own if run.call.arguments is None else self._own_arguments(run.call.arguments)
             )
             if run.call.second == "varied":
-                arrays = [other_numbers(in_single(array, self.working_dtype)) for array in arrays]
+                arrays = [other_numbers(in_single(array, self.dtype)) for array in arrays]
             inputs = self._inputs(arrays, run.dtype)
             seeds = watcher.seeds if run.wanted.grads else None
             records = watcher.records
@@ -188,8 +207,7 @@ class CellSide:
     def _inputs(self, arrays: Sequence[Array], dtype: str) -> list[Any]:
         """Return the inputs as tensors, rounded to the working dtype first."""
         return [
-            self.framework.tensor(cast_floating(cast_floating(array, self.working_dtype), as_dtype(dtype)))
-            for array in arrays
+            self.framework.tensor(cast_floating(cast_floating(array, self.dtype), as_dtype(dtype))) for array in arrays
         ]
 
     def _record_gradients(self, records: Records, gradients: dict[int, Array | None]) -> None:
@@ -206,8 +224,7 @@ class CellSide:
     def _record_updates(self, records: Records, after: dict[int, Array], dtype: np.dtype[Any]) -> None:
         entries = self.weights.unique()
         before = {
-            id(e.parameter): cast_floating(cast_floating(self.weights.value(e), self.working_dtype), dtype)
-            for e in entries
+            id(e.parameter): cast_floating(cast_floating(self.weights.value(e), self.dtype), dtype) for e in entries
         }
         changed = {key for key, array in after.items() if not np.array_equal(array, before[key])}
         for name, array in self.weights.values_in_module(after).items():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import Any
 
 import onnx
@@ -21,7 +23,7 @@ from ...runtime.programs.call import as_array
 from ..dtypes import WORKING_DTYPES, cast_floating
 from .boundary_keys import own_key
 from .choices import VectorChoice
-from .interpreter_side import recorded_draws
+from .program_draws import recorded_draws
 from .provider_notes import provider_notes
 from .records import OUTPUT, Array, Key, Records
 from .replay import Replay
@@ -34,30 +36,47 @@ from .side import Capabilities, OwnNumbers, ParameterInfo
 Parts = tuple[onnx.ModelProto, Tensors]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class ExportedSide:
-    """A program that was captured in `working_dtype`, exported to ONNX as `runtime_program` says."""
+    """A program that was captured in `working_dtype`, exported to ONNX as `runtime_program` says.
 
-    def __init__(
-        self,
-        name: str,
-        program: Program,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        *,
-        working_dtype: str = "float32",
-        provider: str = "cpu",
-        opset: int | None = None,
-    ) -> None:
-        self.name = name
-        self.opset = opset
-        self.program = runtime_program(program, working_dtype, provider)
-        self.provider = provider
-        dtype = WORKING_DTYPES[working_dtype].onnxruntime
-        self.capabilities = Capabilities(
-            (("rounding", dtype),), gradients=False, numbers=OwnNumbers(own_precision=False)
-        )
-        self.captured = program
-        self.inputs = self._arrays((args, dict(kwargs)))
+    Attributes:
+        name: what it is called in reports.
+        captured: the program as it was captured.
+        args: positional inputs.
+        kwargs: keyword inputs.
+        working_dtype: the dtype whose rounding is judged.
+        provider: name of the execution provider (`runtime.providers`).
+        opset: opset of the ONNX model; None for the default.
+    """
+
+    name: str
+    captured: Program
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    _: KW_ONLY
+    working_dtype: str = "float32"
+    provider: str = "cpu"
+    opset: int | None = None
+
+    def __post_init__(self) -> None:
+        tree.match_call(self.captured.arguments, self.args, self.kwargs)  # raises `UsageError` before anything is run
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """It runs in the dtypes of ONNX Runtime's kernels, without gradients."""
+        checks = (("rounding", WORKING_DTYPES[self.working_dtype].onnxruntime),)
+        return Capabilities(checks, gradients=False, numbers=OwnNumbers(own_precision=False))
+
+    @cached_property
+    def program(self) -> Program:
+        """The program as it is run."""
+        return runtime_program(self.captured, self.working_dtype, self.provider)
+
+    @cached_property
+    def inputs(self) -> list[Array]:
+        """The program's inputs."""
+        return self._arrays((self.args, dict(self.kwargs)))
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Return nothing: the parameters are the program's."""

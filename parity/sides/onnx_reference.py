@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
@@ -16,6 +15,7 @@ from .records import OUTPUT, Array, Key, Records
 from .run import Run
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class OnnxReferenceSide(OnnxModelSide):
     """An ONNX model whose results in its own dtype serve as the truth, since it can't be run in another precision.
 
@@ -23,20 +23,11 @@ class OnnxReferenceSide(OnnxModelSide):
     place, an error that another order of operations might cause.
     """
 
-    def __init__(
-        self,
-        name: str,
-        model: onnx.ModelProto | str,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        *,
-        dtype: str = "float32",
-        provider: str = "cpu",
-        optimized: bool = True,
-    ) -> None:
-        super().__init__(name, model, args, kwargs, dtype=dtype, provider=provider, optimized=optimized)
-        self.optimized = optimized
-        self._results = tensors_of(self.session.run(self.inputs))
+    _results: dict[str, Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "_results", tensors_of(self.session.run(self.inputs)))
 
     def run(self, run: Run) -> Records:
         """Return the outputs under their names; a run in float64 returns those of the model's own dtype."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
 from os import PathLike
 from typing import Any
 
@@ -21,7 +23,7 @@ from .provider_notes import provider_notes
 from .quantized_steps import CodesOfFloat64, is_quantized
 from .records import OUTPUT, Array, Key, Mismatch, Records
 from .replay import Replay
-from .resolution import resolutions
+from .resolution import Resolution, resolutions
 from .run import Run
 from .runtime_model import RuntimeModel
 from .side import Capabilities, OwnNumbers, ParameterInfo
@@ -31,43 +33,68 @@ MAX_TEXTS = 4  # shown in a note
 MAX_TEXT_LENGTH = 40
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class OnnxModelSide:
     """The user's ONNX model, with the reference's inputs in flat order; it is compared at its outputs.
 
     It runs in a separate process, because the file is untrusted.
 
-    `names` are the reference's names of these inputs, if known: inputs are then paired by name if the model has the
-    same names. `arrange` returns the model's inputs from other arguments of the reference, if they aren't the same.
+    Attributes:
+        name: what it is called in reports.
+        model: the model, or the path of its file.
+        args: positional inputs.
+        kwargs: keyword inputs.
+        dtype: the dtype that it computes in.
+        provider: name of the execution provider (`runtime.providers`).
+        optimized: whether ONNX Runtime optimizes it.
+        names: the reference's names of these inputs, if known: inputs are then paired by name if the model has the same
+            names.
+        arrange: returns the model's inputs from other arguments of the reference, if they aren't the same.
     """
 
-    def __init__(
-        self,
-        name: str,
-        model: onnx.ModelProto | str | PathLike[str],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        *,
-        dtype: str = "float32",
-        provider: str = "cpu",
-        optimized: bool = True,
-        names: Sequence[str] = (),
-        arrange: Callable[[tuple[Any, ...], Mapping[str, Any]], tuple[Any, ...]] | None = None,
-    ) -> None:
-        self.name = name
-        self.arrange = arrange
-        self.names = names
-        self.model = model
-        self.provider = provider
-        graph_model = model if isinstance(model, onnx.ModelProto) else graph_only(model)
-        quantized = is_quantized(graph_model)
-        self.capabilities = Capabilities(
-            (("meaning" if dtype == "float64" else "rounding", dtype),),
-            gradients=False, cells="none", numbers=OwnNumbers(own_precision=dtype != "float64", quantized=quantized),
-        )  # fmt: skip
-        self.graph = graph = graph_model.graph
-        self.inputs = self.pair_inputs(graph, args, kwargs)
-        self.resolutions = resolutions(graph)
-        self.session = IsolatedSession(model, provider, optimized=optimized)  # it loads while the other sides run
+    name: str
+    model: onnx.ModelProto | str | PathLike[str]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    _: KW_ONLY
+    dtype: str = "float32"
+    provider: str = "cpu"
+    optimized: bool = True
+    names: Sequence[str] = ()
+    arrange: Callable[[tuple[Any, ...], Mapping[str, Any]], tuple[Any, ...]] | None = None
+    session: IsolatedSession = field(init=False)
+    """It loads while the other sides run."""
+
+    def __post_init__(self) -> None:
+        self.pair_inputs(self.graph, self.args, self.kwargs)  # raises `UsageError` before anything is run
+        session = IsolatedSession(self.model, self.provider, optimized=self.optimized)
+        object.__setattr__(self, "session", session)
+
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        """It runs in one dtype and has outputs alone."""
+        numbers = OwnNumbers(own_precision=self.dtype != "float64", quantized=is_quantized(self._graph_model))
+        checks = (("meaning" if self.dtype == "float64" else "rounding", self.dtype),)
+        return Capabilities(checks, gradients=False, cells="none", numbers=numbers)
+
+    @cached_property
+    def _graph_model(self) -> onnx.ModelProto:
+        return self.model if isinstance(self.model, onnx.ModelProto) else graph_only(self.model)
+
+    @property
+    def graph(self) -> onnx.GraphProto:
+        """The graph, without data that is in other files."""
+        return self._graph_model.graph
+
+    @cached_property
+    def inputs(self) -> dict[str, Given]:
+        """The model's inputs by name."""
+        return self.pair_inputs(self.graph, self.args, self.kwargs)
+
+    @cached_property
+    def resolutions(self) -> dict[str, Resolution]:
+        """Resolution of the kernels that compute values, by the values' names."""
+        return resolutions(self.graph)
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Return nothing: a file's parameters have no known names."""

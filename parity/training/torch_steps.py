@@ -18,10 +18,10 @@ from ...converter.seed import manual_seed
 from ...runtime.amp.scalers import DynamicLossScaler
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.programs.call import as_array
+from ..sides.cotangents import require_gradient
 from ..sides.precision import DoublePrecision, add_jitter, convert, in_dtype
 from ..sides.records import Array, Draw
 from ..sides.torch_modes import Draws, RecordableCalls
-from ..sides.torch_side import require_gradient
 from .loss_network import Loss, LossNetwork, autocast_dtype, under_autocast
 from .quantities import LOSS, OVERFLOW, Quantities, Quantity, TrainingRecord, optimizer_state
 from .scripts import network_state

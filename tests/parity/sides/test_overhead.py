@@ -14,7 +14,7 @@ from torch import nn
 from cellbridge.converter import from_torch
 from cellbridge.parity.comparison.judging import judge_sides
 from cellbridge.parity.options import Options
-from cellbridge.parity.sides import boundary_keys, interpreter_side, parameter_users
+from cellbridge.parity.sides import boundary_keys, boundary_observer, interpreter_side, parameter_users
 from cellbridge.parity.sides.interpreter_side import InterpreterSide
 from cellbridge.parity.sides.run import FORWARD, Run, Wanted
 from cellbridge.parity.support.progress import NoProgress
@@ -67,7 +67,7 @@ def test_what_a_program_says_of_its_parameters_and_lines_is_looked_for_once(
         raise AssertionError("looked for again")
 
     monkeypatch.setattr(parameter_users, "_look_for_users", again)
-    monkeypatch.setattr(interpreter_side._BoundaryObserver, "_look_up_source", again)
+    monkeypatch.setattr(boundary_observer.BoundaryObserver, "_look_up_source", again)
     second = side.run(Run("float64"))
     assert second.boundaries.sources == first.boundaries.sources
     assert any(first.boundaries.sources.values())
