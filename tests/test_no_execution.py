@@ -117,8 +117,6 @@ EXCEPTIONS: dict[Found, str] = {
     ("parity/training/compare.py::compare_training", "getattr"): DTYPE,
     ("parity/sides/mindspore_cells.py::MindSpore.prepare", "getattr"): DTYPE,
     ("parity/report/html/writer.py::render", "import jinja2"): "its template is a file of ours; names are values",
-    ("parity/sides/torch_side.py::TorchSide.__init__", "getattr"): DTYPE,
-    ("parity/sides/torch_side.py::TorchSide.run", "getattr"): DTYPE,
     ("parity/training/torch_steps.py::_jitter_parameters", "getattr"): DTYPE,
     ("parity/training/scripts.py::TorchTraining.run", "getattr"): DTYPE,
     ("converter/capture/functional.py::_Rewriter._in_place", "getattr"): "operators that torch.export has found",

@@ -14,13 +14,13 @@ from torch.utils import _pytree as pytree
 from ...converter.capture.cell_hooks import watch
 from ...converter.capture.export_errors import eager_error
 from ...converter.capture.modes import in_mode
-from ...converter.dtypes import numpy_dtype
+from ...converter.dtypes import numpy_dtype, torch_dtype
 from ...converter.seed import manual_seed
 from ...converter.structure.depth import depth_of, raise_recursion_limit
 from ...converter.structure.program_names import named_buffers, named_modules, named_parameters
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import is_floating
+from ...runtime.ir.types import as_dtype, is_floating
 from ...runtime.programs.call import as_array
 from ..options import Options
 from ..pairing.same_inputs import Calls
@@ -138,8 +138,7 @@ class TorchSide:
     @property
     def dtype(self) -> torch.dtype:
         """The working dtype."""
-        dtype: torch.dtype = getattr(torch, self.working_dtype)
-        return dtype
+        return torch_dtype(as_dtype(self.working_dtype))
 
     @property
     def arguments(self) -> Arguments:
@@ -218,7 +217,8 @@ class TorchSide:
         manual_seed(self.seed)
         with self._in_dtype(run) as kept:
             given = self._given(run)
-            inputs, earlier = self._inputs(given, getattr(torch, run.dtype), grads=run.wanted.grads), self._earlier(run)
+            dtype = torch_dtype(as_dtype(run.dtype))
+            inputs, earlier = self._inputs(given, dtype, grads=run.wanted.grads), self._earlier(run, dtype)
             with (
                 recording(run, self.dtype, kept, self.shares, self.joined) as recorder,
                 other_numbers(self.module, run, self.rounded, at_boundaries=self._known.takes_numbers),
@@ -242,7 +242,7 @@ class TorchSide:
 
     def _in_dtype(self, run: Run) -> contextlib.AbstractContextManager[Any]:
         """The module in the dtype and the mode of a run."""
-        dtype: torch.dtype = getattr(torch, run.dtype)
+        dtype = torch_dtype(as_dtype(run.dtype))
         train = not self.train if run.call.other_mode else self.train
         return in_dtype(self.module, dtype, through=self.dtype if self.rounds else dtype, train=train)
 
@@ -252,10 +252,10 @@ class TorchSide:
             return run.call.arguments
         return other_arguments(self.arguments, self.dtype) if run.call.second == "varied" else self.arguments
 
-    def _earlier(self, run: Run) -> list[TorchInputs]:
+    def _earlier(self, run: Run, dtype: torch.dtype) -> list[TorchInputs]:
         """The inputs of the calls before."""
         arguments = [self.arguments] if run.call.second is not None else run.call.before
-        return [self._inputs(one, getattr(torch, run.dtype), grads=False) for one in arguments]
+        return [self._inputs(one, dtype, grads=False) for one in arguments]
 
     def _inputs(self, arguments: Arguments, dtype: torch.dtype, *, grads: bool) -> TorchInputs:
         return inputs_in(self.module, arguments, dtype, self.dtype, grads=grads)
