@@ -147,7 +147,7 @@ class Construct:
         return StepResult(text, pattern, effect=True, apart=listed, fallback=fallback)
 
     def _compute(self, step: CallStep, node: Node) -> None:
-        effect = get(node.op).traits.draws or node.op == "dropout" or bool(node.attributes.get("dropout"))
+        effect = node.op == "dropout" or get(node.op).traits.draws or bool(node.attributes.get("dropout"))
         if not effect and not any(self.uses[value] for value in node.outputs):
             return
         operation = Operation(self.scope, node)
