@@ -306,7 +306,7 @@ def test_neither_a_file_nor_a_folder(tmp_path: Path) -> None:
     (tmp_path / "small.py").write_text(NET)
     done = CliRunner().invoke(main, ["export", str(tmp_path / "small.py")])
     assert done.exit_code == 2
-    assert "give -o FILE, or --bundle FOLDER" in done.output
+    assert "parity export needs -o FILE or --bundle FOLDER" in done.output
 
 
 def test_a_dtype_that_the_twins_do_not_know(tmp_path: Path) -> None:

@@ -169,14 +169,14 @@ def test_what_the_quantizer_refuses(net: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--int8", "--fp16"], "each say in what the file computes"),
-        (["--bf16", "--fp16"], "each say in what the file computes"),
-        (["--calibrate", "data.npz"], "give --int8 too"),
-        (["--int8", "--sensitivity"], "--sensitivity measures errors on the inputs of --calibrate"),
-        (["--int8", "--budget", "loss 1%"], "--budget measures errors on the inputs of --calibrate"),
+        (["--int8", "--fp16"], "each says in what the file computes"),
+        (["--bf16", "--fp16"], "each says in what the file computes"),
+        (["--calibrate", "data.npz"], "--calibrate needs --int8 or --int4"),
+        (["--int8", "--sensitivity"], "--sensitivity needs --calibrate FILE: errors are measured on its inputs"),
+        (["--int8", "--budget", "loss 1%"], "--budget needs --calibrate FILE: errors are measured on its inputs"),
         (["--int8", "--calibrate", "none.npz"], "no such file: none.npz"),
         (["--int8", "--calibrate", "data.npz", "--budget", "1%"], "needed 'outputs', 'loss' or 'top1' and a share"),
-        (["--int8", "--training-step"], "--int8: not with --training-step"),
+        (["--int8", "--training-step"], "--training-step can't be combined with --int8"),
     ],
 )
 def test_wrong_options(net: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str) -> None:
@@ -251,6 +251,6 @@ def test_weights_of_4_bits(tmp_path: Path) -> None:
     assert [node.op_type for node in onnx.load(output).graph.node] == ["MatMulNBits", "Add"]
     done = CliRunner().invoke(main, [*run, "--int8"])
     assert done.exit_code == 2
-    assert "give one of them" in done.output
+    assert "each says in what the file computes" in done.output
     done = CliRunner().invoke(main, [*run, "--calibrate", str(tmp_path / "data.npz"), "--sensitivity"])
     assert done.exit_code == 2

@@ -98,8 +98,8 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--repro", "absent/out"], "there is no folder"),
         (["--repro", "x" * 300], "File name too long"),
         (["--repro", "same", "--html", "same"], "are the same file"),
-        (["--repro", "out", "--diagnose-seconds", "0"], "leave one out"),
-        (["--repro", "out", "--train-steps", "1"], "not with --train-steps"),
+        (["--repro", "out", "--diagnose-seconds", "0"], "causes, which aren't looked for then"),
+        (["--repro", "out", "--train-steps", "1"], "--train-steps can't be combined with --repro"),
     ],
 )
 def test_what_is_wrong_is_said_before_the_work(arguments: list[str], message: str) -> None:
