@@ -13,8 +13,8 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cellbridge.converter.capture.export import from_torch
-from cellbridge.parity.sides.interpreter_side import without_leading_ones
 from cellbridge.parity.sides.precision import convert, is_inexact
+from cellbridge.parity.sides.program_draws import without_leading_ones
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import Type, is_floating
 from cellbridge.runtime.ops.registry import get

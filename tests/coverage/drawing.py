@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cellbridge.parity.sides.interpreter_side import without_leading_ones
+from cellbridge.parity.sides.program_draws import without_leading_ones
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ops.registry import get
 from cellbridge.runtime.programs.call import as_array, gradient_program
