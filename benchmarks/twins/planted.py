@@ -200,5 +200,5 @@ _FAULTS = [
 ]  # fmt: skip
 
 FAULTS: dict[str, list[PortFault]] = {}
-for _one in _FAULTS:
-    FAULTS.setdefault(_one.network, []).append(_one)
+for _fault in _FAULTS:
+    FAULTS.setdefault(_fault.network, []).append(_fault)

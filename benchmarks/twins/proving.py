@@ -89,11 +89,11 @@ def _apart(reference: nn.Module, candidate: Any, arguments: tuple[Any, ...]) -> 
     distances = [difference(a, b, 1e-6 * largest(a)) for a, b in pairs]
     given = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, Tensor) and leaf.requires_grad]
     if given and isinstance(candidate, nn.Module):
-        ours, theirs = (
+        gradients = [
             torch.autograd.grad(_loss([pair[side] for pair in pairs]), given, allow_unused=True) for side in (0, 1)
-        )
-        size = max(map(largest, ours))
-        distances += [difference(a, b, 1e-6 * size) for a, b in zip(ours, theirs, strict=True)]
+        ]
+        size = max(map(largest, gradients[0]))
+        distances += [difference(a, b, 1e-6 * size) for a, b in zip(*gradients, strict=True)]
     return max(distances)
 
 
@@ -110,12 +110,12 @@ def _outputs(side: Any, arguments: tuple[Any, ...]) -> list[Tensor]:
 def _pairs(there: list[Tensor], here: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
     """The outputs that are the same: for each of the side with fewer, the nearest of the other's of its shape."""
     pairs = []
-    for one in min(there, here, key=len):
-        like = [other for other in max(here, there, key=len) if other.shape == one.shape]
-        if not like:
+    for output in min(there, here, key=len):
+        alike = [other for other in max(here, there, key=len) if other.shape == output.shape]
+        if not alike:
             return []
-        nearest = min(like, key=lambda other: largest(other - one))
-        pairs.append((one, nearest) if len(there) <= len(here) else (nearest, one))
+        nearest = min(alike, key=lambda other: largest(other - output))
+        pairs.append((output, nearest) if len(there) <= len(here) else (nearest, output))
     return pairs
 
 

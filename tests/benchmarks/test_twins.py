@@ -12,12 +12,13 @@ from torch import nn
 
 from benchmarks.faults.cases import Case
 from benchmarks.faults.pairs import Pair
+from benchmarks.faults.source_edits import edited_text
 from benchmarks.faults.tools.finding import Finding
 from benchmarks.twins import table
 from benchmarks.twins.measuring import PARTS, coverage, faults_of, judged, measure
 from benchmarks.twins.planted import FAULTS
 from benchmarks.twins.proving import problems
-from benchmarks.twins.twin import Twin, twins
+from benchmarks.twins.twin import PAIRS, Twin, twins
 
 QUICK = "gpt2/split"
 
@@ -31,6 +32,9 @@ def test_every_pair_has_two_faults_in_its_own_file() -> None:
     assert FAULTS.keys() == twins().keys()
     assert all(len(faults) == 2 for faults in FAULTS.values())
     assert all(name.startswith(f"{twin.family}/") for name, twin in twins().items())
+    for name, faults in FAULTS.items():
+        for fault in faults:
+            edited_text(PAIRS, twins()[name].family, [(fault.old, fault.new)])  # raises if a text doesn't occur once
 
 
 def test_a_pair_and_its_faults_are_what_they_claim() -> None:
