@@ -47,12 +47,13 @@ class PortFault:
 
 
 def fault(
-    network: str, label: str, cells: str, old: str, new: str, cause: str, words: str = "",
+    network: str, label: str, cells: str, old: str, new: str, cause: str, words: str | tuple[str, ...] = "",
     attribute: tuple[str, Any, Any] | None = None, **more: Any,
 ) -> PortFault:  # fmt: skip
-    """Return a fault; paths of Cells and words are divided by blanks, and the root is `.`."""
+    """Return a fault; paths of Cells, and words in one text, are divided by blanks, and the root is `.`."""
     paths = tuple("" if path == "." else path for path in cells.split())
-    return PortFault(network, label, paths, old, new, cause, tuple(words.split()) or (cause,), attribute, **more)
+    all_words = tuple(words.split()) if isinstance(words, str) else words
+    return PortFault(network, label, paths, old, new, cause, all_words or (cause,), attribute, **more)
 
 
 BLOCKS = "blocks.0 blocks.1 blocks.2"

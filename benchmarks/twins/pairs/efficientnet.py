@@ -70,7 +70,7 @@ class EfficientNet(nn.Module):
 
 
 def inputs() -> tuple[Tensor, ...]:
-    return (torch.randn(2, 3, 21, 21),)
+    return (torch.randn(2, 3, 24, 24),)
 
 
 class Bottleneck(nn.Module):
