@@ -201,6 +201,16 @@ _FAULTS = [
           "y = nnx.gelu(y, approximate=False)", "y = nnx.gelu(y)", "gelu", "gelu|tanh", kind=BOTH),
     weight("mixer/flax", "patches with channels first", "stem", "w[\"stem.weight\"].transpose(2, 3, 1, 0)",
            "w[\"stem.weight\"].transpose(1, 2, 3, 0)", "permut|transposed|axes|order"),
+    fault("pointnet/points last", "mean instead of largest", "stn", ".relu().amax(dim=1))", ".relu().mean(dim=1))",
+          "pooling", "max|mean", kind=BOTH),
+    weight("pointnet/points last", "variance taken for its root", "bn1 bn2 stn.bn1", "w[f\"{norm}.running_var\"]",
+           "w[f\"{norm}.running_var\"].sqrt()", "running_var|sqrt|variance"),
+    fault("qwen/lists", "heads of a group in turn", inside(LLAMA, "self_attn"), "group = head // (HEADS // KV_HEADS)",
+          "group = head % KV_HEADS", "grouping", "repeat|group|order|element|head|index", kind=(*BOTH, "layout")),
+    weight("qwen/lists", "gains of q and k exchanged",
+           inside(LLAMA, "self_attn.q_norm") + " " + inside(LLAMA, "self_attn.k_norm"), "    return ListQwen(",
+           "    lists[\"q_gain\"], lists[\"k_gain\"] = lists[\"k_gain\"], lists[\"q_gain\"]\n    return ListQwen(",
+           "exchange|has the values"),
 ]  # fmt: skip
 
 FAULTS: dict[str, list[PortFault]] = {}
