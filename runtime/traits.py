@@ -51,9 +51,12 @@ class Traits:
             int64 ("all"), or, among them, those of two bytes and uint32 ("most").
         bfloat16_kernel: ONNX Runtime has kernels in bfloat16 on the CPU; only an op that moves elements is asked.
 
-    For what they are taken:
+    Where else they are:
 
         family: the name of a group of ops that people take for each other.
+        in_torch: the module of torch that has a function of the op's name with the same operands, and attributes of the
+            same names. ATen's operator has this name, too, after "special_" if the module is `special`.
+        in_cells: an operator of Cells has the op's name, operands and attributes.
     """
 
     elementwise: bool = False
@@ -75,6 +78,8 @@ class Traits:
     wider_integers: Literal["", "most", "all"] = ""
     bfloat16_kernel: bool = True
     family: str = ""
+    in_torch: Literal["", "torch", "nn.functional", "special"] = ""
+    in_cells: bool = False
 
 
 ELEMENTWISE = Traits(elementwise=True)

@@ -43,7 +43,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("__init__.py",),
     ),
     "converter": (
-        ("exclusive.py", "seed.py", "torch_version.py", "warning.py", "unsupported.py"),
+        ("exclusive.py", "rows.py", "seed.py", "torch_version.py", "warning.py", "unsupported.py"),
         ("dtypes.py",),
         ("structure",),
         ("mapped_weights.py",),

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...converter.capture.cell_hooks import pause_watching
 from ...converter.dtypes import is_real
+from ...runtime.ops.registry import ops_with
 from ...runtime.programs.call import as_array
 from .control_flow import in_python
 from .precision import add_jitter
@@ -117,15 +118,14 @@ def _draws(func: Any, args: Any, kwargs: Any) -> bool:
     return not never and not any(given.get(name) is False for name in ("train", "training"))
 
 
-ARITHMETIC = frozenset({
-    "add", "sub", "rsub", "mul", "div", "reciprocal", "sum", "mean", "var", "std", "var_mean", "cumsum", "prod",
-    "dot", "mv", "mm", "bmm", "addmm", "baddbmm", "addmv", "linear", "convolution", "convolution_backward", "pow",
-    "exp", "exp2", "expm1", "log", "log1p", "log2", "logsumexp", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh",
-    "sigmoid", "tanh_backward", "sigmoid_backward", "erf", "gelu", "gelu_backward", "silu", "silu_backward",
-    "softplus", "_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data",
-    "native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward",
-    "native_batch_norm",
-})  # fmt: skip
+FUNCTIONS = ops_with(lambda of: of.in_torch and not of.exact)
+"""torch operators that are ops, and round their results."""
+ARITHMETIC = FUNCTIONS | {f"{name}_backward" for name in FUNCTIONS} | {
+    "add", "sub", "rsub", "mul", "div", "sum", "mean", "var", "std", "var_mean", "cumsum", "prod", "dot", "mv", "mm",
+    "bmm", "addmm", "baddbmm", "addmv", "linear", "convolution", "convolution_backward", "pow", "exp2", "logsumexp",
+    "_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "native_layer_norm",
+    "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward", "native_batch_norm",
+}  # fmt: skip
 """torch operators that round their results."""
 
 

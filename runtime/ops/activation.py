@@ -29,6 +29,9 @@ def log_sigmoid(x: Tensor) -> Tensor:
     """log(sigmoid(x)). ATen log_sigmoid."""
 
 
+log_sigmoid.traits = Traits(elementwise=True)
+
+
 def _relu6(x: Array) -> Array:
     return np.clip(x, 0, 6)
 
@@ -57,7 +60,7 @@ def hardsigmoid(x: Tensor) -> Tensor:
     """min(max(x + 3, 0), 6) / 6. ATen hardsigmoid, ONNX HardSigmoid-22 (alpha 1/6)."""
 
 
-hardsigmoid.traits = Traits(elementwise=True, family="activation")
+hardsigmoid.traits = Traits(elementwise=True, family="activation", in_torch="nn.functional", in_cells=True)
 
 
 @in_float32
@@ -80,7 +83,7 @@ def hardswish(x: Tensor) -> Tensor:
     """x * hardsigmoid(x) (Howard et al. 2019). ATen hardswish, ONNX HardSwish-22."""
 
 
-hardswish.traits = Traits(elementwise=True, family="activation")
+hardswish.traits = Traits(elementwise=True, family="activation", in_torch="nn.functional", in_cells=True)
 
 
 # ---- softmax ----

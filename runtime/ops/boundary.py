@@ -53,7 +53,7 @@ def stop_gradient(x: Tensor) -> Tensor:
     """Identity through which no gradient flows. ATen `detach`."""
 
 
-stop_gradient.traits = Traits(elementwise=True, moves="first", view=True, mixed_precision="as given")
+stop_gradient.traits = Traits(elementwise=True, moves="first", view=True, mixed_precision="as given", in_cells=True)
 
 
 @stop_gradient.infer

@@ -84,14 +84,23 @@ def isnan(x: Tensor) -> Tensor:
     """Whether x is NaN. ATen isnan, ONNX IsNaN-20."""
 
 
+isnan.traits = Traits(elementwise=True, in_torch="torch", in_cells=True)
+
+
 @_property(np.isinf, _is_inf)
 def isinf(x: Tensor) -> Tensor:
     """Whether x is infinite, of either sign. ATen isinf, ONNX IsInf-20."""
 
 
+isinf.traits = Traits(elementwise=True, in_torch="torch", in_cells=True)
+
+
 @_property(np.isfinite, lambda graph, x: graph.op("Not", graph.op("Or", graph.op("IsNaN", x), _is_inf(graph, x))))
 def isfinite(x: Tensor) -> Tensor:
     """Whether x is neither infinite nor NaN. ATen isfinite."""
+
+
+isfinite.traits = Traits(elementwise=True, in_torch="torch", in_cells=True)
 
 
 # ---- logic of bools ----
@@ -113,9 +122,15 @@ def logical_and(a: Tensor, b: Tensor) -> Tensor:
     """Whether both are true. ATen logical_and, ONNX And-7."""
 
 
+logical_and.traits = Traits(elementwise=True, in_torch="torch", in_cells=True)
+
+
 @_logical(np.logical_or, "Or")
 def logical_or(a: Tensor, b: Tensor) -> Tensor:
     """Whether at least one is true. ATen logical_or, ONNX Or-7."""
+
+
+logical_or.traits = Traits(elementwise=True, in_torch="torch", in_cells=True)
 
 
 @_logical(np.logical_xor, "Xor")
@@ -123,9 +138,15 @@ def logical_xor(a: Tensor, b: Tensor) -> Tensor:
     """Whether exactly one is true. ATen logical_xor, ONNX Xor-7."""
 
 
+logical_xor.traits = Traits(elementwise=True, in_torch="torch", in_cells=True)
+
+
 @_logical(np.logical_not, "Not")
 def logical_not(x: Tensor) -> Tensor:
     """Whether x is false. ATen logical_not, ONNX Not-1."""
+
+
+logical_not.traits = Traits(elementwise=True, in_torch="torch", in_cells=True)
 
 
 # ---- bits of integers ----
@@ -181,6 +202,12 @@ def left_shift(a: Tensor, b: Tensor) -> Tensor:
     """a times 2 to the power of b; bits beyond the width are lost. ATen bitwise_left_shift.Tensor."""
 
 
+left_shift.traits = Traits(elementwise=True)
+
+
 @_shift(np.right_shift, integers_onnx.right_shift)
 def right_shift(a: Tensor, b: Tensor) -> Tensor:
     """a divided by 2 to the power of b, rounded down (the sign bit is kept). ATen bitwise_right_shift.Tensor."""
+
+
+right_shift.traits = Traits(elementwise=True)

@@ -122,7 +122,9 @@ def maximum(a: Tensor, b: Tensor) -> Tensor:
     """The larger operand; NaN if either is; for bools, or. ATen maximum, ONNX Max-13."""
 
 
-maximum.traits = Traits(elementwise=True, exact=True, wider_integers="most", family="extremum")
+maximum.traits = Traits(
+    elementwise=True, exact=True, wider_integers="most", family="extremum", in_torch="torch", in_cells=True
+)
 
 
 @binary(
@@ -135,7 +137,9 @@ def minimum(a: Tensor, b: Tensor) -> Tensor:
     """The smaller operand; NaN if either is; for bools, and. ATen minimum, ONNX Min-13."""
 
 
-minimum.traits = Traits(elementwise=True, exact=True, wider_integers="most", family="extremum")
+minimum.traits = Traits(
+    elementwise=True, exact=True, wider_integers="most", family="extremum", in_torch="torch", in_cells=True
+)
 
 
 @unary(infer_numeric, np.negative, vjp=lambda g, y, x: -g, onnx="Neg")
@@ -143,7 +147,7 @@ def neg(x: Tensor) -> Tensor:
     """Minus x. ATen neg, ONNX Neg-13."""
 
 
-neg.traits = Traits(elementwise=True, exact=True, wider_integers="all")
+neg.traits = Traits(elementwise=True, exact=True, wider_integers="all", in_torch="torch")
 
 
 def _sign_onnx(graph: OnnxGraph, x: str) -> str:
@@ -160,7 +164,7 @@ def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1; 0 for NaN. ATen sign, ONNX Sign-13."""
 
 
-sign.traits = Traits(elementwise=True, exact=True)
+sign.traits = Traits(elementwise=True, exact=True, in_torch="torch", in_cells=True)
 
 
 @unary(infer_numeric, np.abs, vjp=lambda g, y, x: g * sign(x) if is_floating(x.dtype) else None, onnx="Abs")
@@ -168,7 +172,7 @@ def abs(x: Tensor) -> Tensor:
     """Absolute value; its gradient at 0 is 0. ATen abs, ONNX Abs-13."""
 
 
-abs.traits = Traits(elementwise=True, exact=True)
+abs.traits = Traits(elementwise=True, exact=True, in_torch="torch", in_cells=True)
 
 
 @unary(infer_floating, np.reciprocal, vjp=in_float32(lambda g, y, x: -(g * (y * y))), onnx="Reciprocal")
@@ -176,7 +180,7 @@ def reciprocal(x: Tensor) -> Tensor:
     """1 / x. ATen reciprocal, ONNX Reciprocal-13."""
 
 
-reciprocal.traits = Traits(elementwise=True, mixed_precision="float32", family="root")
+reciprocal.traits = Traits(elementwise=True, mixed_precision="float32", family="root", in_torch="torch", in_cells=True)
 
 
 # ---- powers, exponentials and logarithms ----
@@ -187,7 +191,7 @@ def sqrt(x: Tensor) -> Tensor:
     """Square root. ATen sqrt, ONNX Sqrt-13."""
 
 
-sqrt.traits = Traits(elementwise=True, family="root")
+sqrt.traits = Traits(elementwise=True, family="root", in_torch="torch", in_cells=True)
 
 
 def _rsqrt_kernel(x: Array) -> Array:
@@ -206,7 +210,9 @@ def rsqrt(x: Tensor) -> Tensor:
     """1 / sqrt(x). ATen rsqrt."""
 
 
-rsqrt.traits = Traits(elementwise=True, pole=True, mixed_precision="float32", family="root")
+rsqrt.traits = Traits(
+    elementwise=True, pole=True, mixed_precision="float32", family="root", in_torch="torch", in_cells=True
+)
 
 
 @unary(infer_floating, np.exp, vjp=lambda g, y, x: g * y, onnx="Exp")
@@ -214,7 +220,7 @@ def exp(x: Tensor) -> Tensor:
     """e to the power of x. ATen exp, ONNX Exp-13."""
 
 
-exp.traits = Traits(elementwise=True, mixed_precision="float32")
+exp.traits = Traits(elementwise=True, mixed_precision="float32", in_torch="torch", in_cells=True)
 
 
 @unary(infer_floating, np.expm1, vjp=in_float32(lambda g, y, x: g * (y + 1.0)), onnx=from_writer(float64_forms.expm1))
@@ -222,7 +228,7 @@ def expm1(x: Tensor) -> Tensor:
     """exp(x) - 1, accurate near 0. ATen expm1."""
 
 
-expm1.traits = Traits(elementwise=True, mixed_precision="float32")
+expm1.traits = Traits(elementwise=True, mixed_precision="float32", in_torch="torch", in_cells=True)
 
 
 @unary(infer_floating, np.log, vjp=lambda g, y, x: g / x, onnx="Log")
@@ -230,7 +236,7 @@ def log(x: Tensor) -> Tensor:
     """Natural logarithm. ATen log, ONNX Log-13."""
 
 
-log.traits = Traits(elementwise=True, pole=True, mixed_precision="float32")
+log.traits = Traits(elementwise=True, pole=True, mixed_precision="float32", in_torch="torch", in_cells=True)
 
 
 @unary(infer_floating, np.log1p, vjp=in_float32(lambda g, y, x: g / (x + 1.0)), onnx=from_writer(float64_forms.log1p))
@@ -238,7 +244,7 @@ def log1p(x: Tensor) -> Tensor:
     """log(1 + x), accurate near 0. ATen log1p."""
 
 
-log1p.traits = Traits(elementwise=True, pole=True, mixed_precision="float32")
+log1p.traits = Traits(elementwise=True, pole=True, mixed_precision="float32", in_torch="torch", in_cells=True)
 
 
 def _scaled_log(base: float) -> Rule:
@@ -250,7 +256,7 @@ def log2(x: Tensor) -> Tensor:
     """Logarithm to base 2. ATen log2."""
 
 
-log2.traits = Traits(elementwise=True, pole=True, mixed_precision="float32")
+log2.traits = Traits(elementwise=True, pole=True, mixed_precision="float32", in_torch="torch", in_cells=True)
 
 
 @unary(infer_floating, np.log10, vjp=in_float32(lambda g, y, x: g / (x * math.log(10.0))), onnx=_scaled_log(10.0))
@@ -258,7 +264,7 @@ def log10(x: Tensor) -> Tensor:
     """Logarithm to base 10. ATen log10."""
 
 
-log10.traits = Traits(elementwise=True, pole=True, mixed_precision="float32")
+log10.traits = Traits(elementwise=True, pole=True, mixed_precision="float32", in_torch="torch", in_cells=True)
 
 
 def _sigmoid_kernel(x: Array) -> Array:
@@ -274,7 +280,7 @@ def sigmoid(x: Tensor) -> Tensor:
     """1 / (1 + exp(-x)). ATen sigmoid, ONNX Sigmoid-13."""
 
 
-sigmoid.traits = Traits(elementwise=True, family="activation")
+sigmoid.traits = Traits(elementwise=True, family="activation", in_torch="torch", in_cells=True)
 
 
 def _erf_derivative(x: Tensor) -> Any:
@@ -292,6 +298,9 @@ def erf(x: Tensor) -> Tensor:
     """2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x. ATen erf, ONNX Erf-13."""
 
 
+erf.traits = Traits(elementwise=True, in_torch="torch", in_cells=True)
+
+
 @unary(
     infer_floating,
     error_function.erfc,
@@ -300,6 +309,9 @@ def erf(x: Tensor) -> Tensor:
 )
 def erfc(x: Tensor) -> Tensor:
     """1 - erf(x), accurate where erf(x) is close to 1. ATen erfc."""
+
+
+erfc.traits = Traits(elementwise=True, in_torch="torch", in_cells=True)
 
 
 # ---- choice and conversion ----

@@ -22,7 +22,7 @@ def signbit(x: Tensor) -> Tensor:
     """Whether the sign is minus, also for zeros; bool. ATen signbit. (In ONNX, NaN counts as plus.)"""
 
 
-signbit.traits = Traits(elementwise=True)
+signbit.traits = Traits(elementwise=True, in_torch="torch")
 
 
 @signbit.infer
@@ -58,7 +58,7 @@ def nextafter(x: Tensor, towards: Tensor) -> Tensor:
     """The number next to `x` in the direction of `towards`; NaN if either is. ATen nextafter."""
 
 
-nextafter.traits = Traits(elementwise=True)
+nextafter.traits = Traits(elementwise=True, in_torch="torch")
 
 
 nextafter.infer(infer_broadcast)

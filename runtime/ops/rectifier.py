@@ -37,7 +37,9 @@ def relu(x: Tensor) -> Tensor:
     """max(x, 0); its gradient at 0 is 0. ATen relu, ONNX Relu-14."""
 
 
-relu.traits = Traits(elementwise=True, exact=True, wider_integers="most", family="activation")
+relu.traits = Traits(
+    elementwise=True, exact=True, wider_integers="most", family="activation", in_torch="nn.functional", in_cells=True
+)
 
 
 @operator
@@ -45,7 +47,7 @@ def leaky_relu(x: Tensor, *, negative_slope: float = 0.01) -> Tensor:
     """x where it is positive, `negative_slope` times x elsewhere. ATen leaky_relu, ONNX LeakyRelu-16."""
 
 
-leaky_relu.traits = Traits(elementwise=True, family="activation")
+leaky_relu.traits = Traits(elementwise=True, family="activation", in_torch="nn.functional")
 
 
 leaky_relu.infer(lambda x, **_: infer_floating(x))
@@ -77,7 +79,7 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor:
     """
 
 
-prelu.traits = Traits(elementwise=True, mixed_precision="half")
+prelu.traits = Traits(elementwise=True, mixed_precision="half", in_torch="nn.functional")
 
 
 @prelu.infer
@@ -172,7 +174,7 @@ def selu(x: Tensor) -> Tensor:
     """`elu` with the constants of self-normalizing networks (Klambauer et al. 2017). ATen selu, ONNX Selu-22."""
 
 
-selu.traits = Traits(elementwise=True, family="activation")
+selu.traits = Traits(elementwise=True, family="activation", in_torch="nn.functional", in_cells=True)
 
 
 @operator
@@ -180,7 +182,7 @@ def softplus(x: Tensor, *, beta: float = 1.0, threshold: float = 20.0) -> Tensor
     """log(1 + exp(beta * x)) / beta; x itself where beta * x is above `threshold`. ATen softplus, ONNX Softplus-22."""
 
 
-softplus.traits = Traits(elementwise=True, mixed_precision="float32", family="activation")
+softplus.traits = Traits(elementwise=True, mixed_precision="float32", family="activation", in_torch="nn.functional")
 
 
 softplus.infer(lambda x, **_: infer_floating(x))

@@ -24,7 +24,7 @@ def floor(x: Tensor) -> Tensor:
     """The largest integer not above x. ATen floor, ONNX Floor-13."""
 
 
-floor.traits = Traits(elementwise=True, whole=True, exact=True)
+floor.traits = Traits(elementwise=True, whole=True, exact=True, in_torch="torch", in_cells=True)
 
 
 @unary(infer_floating, np.ceil, vjp=_no_gradient, onnx="Ceil")
@@ -32,7 +32,7 @@ def ceil(x: Tensor) -> Tensor:
     """The smallest integer not below x. ATen ceil, ONNX Ceil-13."""
 
 
-ceil.traits = Traits(elementwise=True, whole=True, exact=True)
+ceil.traits = Traits(elementwise=True, whole=True, exact=True, in_torch="torch", in_cells=True)
 
 
 @unary(infer_floating, np.rint, vjp=_no_gradient, onnx="Round")
@@ -40,7 +40,7 @@ def round(x: Tensor) -> Tensor:
     """The nearest integer, rounding half to even. ATen round, ONNX Round-22."""
 
 
-round.traits = Traits(elementwise=True, whole=True, exact=True)
+round.traits = Traits(elementwise=True, whole=True, exact=True, in_torch="torch", in_cells=True)
 
 
 @unary(
@@ -53,7 +53,7 @@ def trunc(x: Tensor) -> Tensor:
     """The nearest integer towards 0. ATen trunc."""
 
 
-trunc.traits = Traits(elementwise=True, whole=True, exact=True)
+trunc.traits = Traits(elementwise=True, whole=True, exact=True, in_torch="torch", in_cells=True)
 
 
 def _check_divisor(function: Rule) -> Rule:
@@ -120,7 +120,7 @@ def remainder(a: Tensor, b: Tensor) -> Tensor:
     """
 
 
-remainder.traits = Traits(elementwise=True, wider_integers="most")
+remainder.traits = Traits(elementwise=True, wider_integers="most", in_cells=True)
 
 
 @binary(
@@ -136,4 +136,4 @@ def fmod(a: Tensor, b: Tensor) -> Tensor:
     """
 
 
-fmod.traits = Traits(elementwise=True, exact=True, wider_integers="most")
+fmod.traits = Traits(elementwise=True, exact=True, wider_integers="most", in_cells=True)

@@ -44,7 +44,7 @@ def silu(x: Tensor) -> Tensor:
     """x * sigmoid(x), also called swish. ATen silu."""
 
 
-silu.traits = Traits(elementwise=True, smooth_gate=True, family="activation")
+silu.traits = Traits(elementwise=True, smooth_gate=True, family="activation", in_torch="nn.functional", in_cells=True)
 
 
 # ---- mish ----
@@ -55,7 +55,7 @@ def mish(x: Tensor) -> Tensor:
     """x * tanh(softplus(x)) (Misra 2019). ATen mish, ONNX Mish-22."""
 
 
-mish.traits = Traits(elementwise=True, smooth_gate=True, family="activation")
+mish.traits = Traits(elementwise=True, smooth_gate=True, family="activation", in_torch="nn.functional", in_cells=True)
 
 
 @operator
@@ -142,7 +142,7 @@ def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
     """
 
 
-gelu.traits = Traits(elementwise=True, smooth_gate=True, family="activation")
+gelu.traits = Traits(elementwise=True, smooth_gate=True, family="activation", in_torch="nn.functional", in_cells=True)
 
 
 TANH_SCALE = math.sqrt(2.0 / math.pi)

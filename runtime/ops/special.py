@@ -41,7 +41,7 @@ def erfinv(x: Tensor) -> Tensor:
     """The number whose erf is `x`; infinite at -1 and 1, NaN outside. ATen erfinv."""
 
 
-erfinv.traits = Traits(elementwise=True, pole=True)
+erfinv.traits = Traits(elementwise=True, pole=True, in_torch="torch", in_cells=True)
 
 
 @_special(normal_distribution.erfcx, lambda g, y, x: g * (x * y * 2.0 - 2.0 / math.sqrt(math.pi)))
@@ -49,12 +49,15 @@ def erfcx(x: Tensor) -> Tensor:
     """exp(x**2) * erfc(x). ATen special_erfcx."""
 
 
+erfcx.traits = Traits(elementwise=True, in_torch="special")
+
+
 @_special(normal_distribution.ndtri, lambda g, y, x: g * (exp(y * y * 0.5) * math.sqrt(2.0 * math.pi)))
 def ndtri(x: Tensor) -> Tensor:
     """The `x`-quantile of the standard normal distribution. ATen special_ndtri."""
 
 
-ndtri.traits = Traits(elementwise=True, pole=True)
+ndtri.traits = Traits(elementwise=True, pole=True, in_torch="special")
 
 
 @_special(
@@ -63,6 +66,9 @@ ndtri.traits = Traits(elementwise=True, pole=True)
 )
 def log_ndtr(x: Tensor) -> Tensor:
     """The logarithm of the standard normal distribution function. ATen special_log_ndtr."""
+
+
+log_ndtr.traits = Traits(elementwise=True, in_torch="special")
 
 
 def _entropy(x: Any) -> Any:
@@ -75,12 +81,18 @@ def entr(x: Tensor) -> Tensor:
     """-x log(x); 0 at 0, -infinite below. ATen special_entr."""
 
 
+entr.traits = Traits(elementwise=True, in_torch="special")
+
+
 # ---- the gamma function ----
 
 
 @_special(gamma_function.lgamma, lambda g, y, x: g * get("polygamma")(x, order=0))
 def lgamma(x: Tensor) -> Tensor:
     """log |gamma(x)|. ATen lgamma."""
+
+
+lgamma.traits = Traits(elementwise=True, in_torch="torch", in_cells=True)
 
 
 @operator
@@ -121,7 +133,7 @@ def zeta(s: Tensor, q: Tensor) -> Tensor:
     """The Hurwitz zeta function, the sum of (q + k)**-s over k >= 0; only `q` has a gradient. ATen special_zeta."""
 
 
-zeta.traits = Traits(elementwise=True, by_series=True)
+zeta.traits = Traits(elementwise=True, by_series=True, in_torch="special")
 
 
 def _incomplete_vjp(sign: float) -> Rule:
@@ -143,7 +155,7 @@ def igamma(a: Tensor, x: Tensor) -> Tensor:
     """The regularized lower incomplete gamma function P(a, x); only `x` has a gradient. ATen igamma."""
 
 
-igamma.traits = Traits(elementwise=True, by_series=True)
+igamma.traits = Traits(elementwise=True, by_series=True, in_torch="torch")
 
 
 @binary(
@@ -156,7 +168,7 @@ def igammac(a: Tensor, x: Tensor) -> Tensor:
     """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x). ATen igammac."""
 
 
-igammac.traits = Traits(elementwise=True, by_series=True)
+igammac.traits = Traits(elementwise=True, by_series=True, in_torch="torch")
 
 
 # ---- Bessel functions ----
@@ -174,7 +186,7 @@ def i0(x: Tensor) -> Tensor:
     """The modified Bessel function I0. ATen i0."""
 
 
-i0.traits = Traits(elementwise=True, by_series=True)
+i0.traits = Traits(elementwise=True, by_series=True, in_torch="torch")
 
 
 @_special(bessel_functions.i0e, lambda g, y, x: g * (get("i1e")(x) - elementwise.sign(x) * y))
@@ -182,7 +194,7 @@ def i0e(x: Tensor) -> Tensor:
     """exp(-|x|) I0(x). ATen special_i0e."""
 
 
-i0e.traits = Traits(elementwise=True, by_series=True)
+i0e.traits = Traits(elementwise=True, by_series=True, in_torch="special")
 
 
 @_special(bessel_functions.i1, lambda g, y, x: g * (i0(x) - _divide_with_limit(y, x, 0.5)))
@@ -190,7 +202,7 @@ def i1(x: Tensor) -> Tensor:
     """The modified Bessel function I1. ATen special_i1."""
 
 
-i1.traits = Traits(elementwise=True, by_series=True)
+i1.traits = Traits(elementwise=True, by_series=True, in_torch="special")
 
 
 @_special(bessel_functions.i1e, lambda g, y, x: g * (i0e(x) - elementwise.sign(x) * y - _divide_with_limit(y, x, 0.5)))
@@ -198,7 +210,7 @@ def i1e(x: Tensor) -> Tensor:
     """exp(-|x|) I1(x). ATen special_i1e."""
 
 
-i1e.traits = Traits(elementwise=True, by_series=True)
+i1e.traits = Traits(elementwise=True, by_series=True, in_torch="special")
 
 
 @_special(bessel_functions.k0, lambda g, y, x: -(g * get("modified_bessel_k1")(x)))
@@ -206,7 +218,7 @@ def modified_bessel_k0(x: Tensor) -> Tensor:
     """The modified Bessel function K0; infinite at 0, NaN below. ATen special_modified_bessel_k0."""
 
 
-modified_bessel_k0.traits = Traits(elementwise=True, by_series=True, pole=True)
+modified_bessel_k0.traits = Traits(elementwise=True, by_series=True, pole=True, in_torch="special")
 
 
 @_special(bessel_functions.k1, lambda g, y, x: -(g * (modified_bessel_k0(x) + y / x)))
@@ -214,7 +226,7 @@ def modified_bessel_k1(x: Tensor) -> Tensor:
     """The modified Bessel function K1; infinite at 0, NaN below. ATen special_modified_bessel_k1."""
 
 
-modified_bessel_k1.traits = Traits(elementwise=True, by_series=True, pole=True)
+modified_bessel_k1.traits = Traits(elementwise=True, by_series=True, pole=True, in_torch="special")
 
 
 @_special(bessel_functions.k0e, lambda g, y, x: g * (y - get("scaled_modified_bessel_k1")(x)))
@@ -222,7 +234,7 @@ def scaled_modified_bessel_k0(x: Tensor) -> Tensor:
     """exp(x) K0(x). ATen special_scaled_modified_bessel_k0."""
 
 
-scaled_modified_bessel_k0.traits = Traits(elementwise=True, by_series=True, pole=True)
+scaled_modified_bessel_k0.traits = Traits(elementwise=True, by_series=True, pole=True, in_torch="special")
 
 
 @_special(bessel_functions.k1e, lambda g, y, x: g * (y - scaled_modified_bessel_k0(x) - y / x))
@@ -230,7 +242,7 @@ def scaled_modified_bessel_k1(x: Tensor) -> Tensor:
     """exp(x) K1(x). ATen special_scaled_modified_bessel_k1."""
 
 
-scaled_modified_bessel_k1.traits = Traits(elementwise=True, by_series=True, pole=True)
+scaled_modified_bessel_k1.traits = Traits(elementwise=True, by_series=True, pole=True, in_torch="special")
 
 
 @_special(bessel_functions.j0, lambda g, y, x: -(g * get("bessel_j1")(x)))
@@ -238,7 +250,7 @@ def bessel_j0(x: Tensor) -> Tensor:
     """The Bessel function J0. ATen special_bessel_j0."""
 
 
-bessel_j0.traits = Traits(elementwise=True, by_series=True)
+bessel_j0.traits = Traits(elementwise=True, by_series=True, in_torch="special")
 
 
 @_special(bessel_functions.j1, lambda g, y, x: g * (bessel_j0(x) - _divide_with_limit(y, x, 0.5)))
@@ -246,7 +258,7 @@ def bessel_j1(x: Tensor) -> Tensor:
     """The Bessel function J1. ATen special_bessel_j1."""
 
 
-bessel_j1.traits = Traits(elementwise=True, by_series=True)
+bessel_j1.traits = Traits(elementwise=True, by_series=True, in_torch="special")
 
 
 @_special(bessel_functions.y0, lambda g, y, x: -(g * get("bessel_y1")(x)))
@@ -254,7 +266,7 @@ def bessel_y0(x: Tensor) -> Tensor:
     """The Bessel function Y0; -infinite at 0, NaN below. ATen special_bessel_y0."""
 
 
-bessel_y0.traits = Traits(elementwise=True, by_series=True, pole=True)
+bessel_y0.traits = Traits(elementwise=True, by_series=True, pole=True, in_torch="special")
 
 
 @_special(bessel_functions.y1, lambda g, y, x: g * (bessel_y0(x) - y / x))
@@ -262,7 +274,7 @@ def bessel_y1(x: Tensor) -> Tensor:
     """The Bessel function Y1; -infinite at 0, NaN below. ATen special_bessel_y1."""
 
 
-bessel_y1.traits = Traits(elementwise=True, by_series=True, pole=True)
+bessel_y1.traits = Traits(elementwise=True, by_series=True, pole=True, in_torch="special")
 
 
 @_special(bessel_functions.spherical_j0, lambda g, y, x: g * _divide_with_limit(trigonometry.cos(x) - y, x, 0.0))
@@ -270,7 +282,7 @@ def spherical_bessel_j0(x: Tensor) -> Tensor:
     """sin(x) / x, 1 at 0. ATen special_spherical_bessel_j0."""
 
 
-spherical_bessel_j0.traits = Traits(elementwise=True, by_series=True)
+spherical_bessel_j0.traits = Traits(elementwise=True, by_series=True, in_torch="special")
 
 
 @unary(
@@ -283,4 +295,4 @@ def airy_ai(x: Tensor) -> Tensor:
     """The Airy function Ai. ATen special_airy_ai."""
 
 
-airy_ai.traits = Traits(elementwise=True, by_series=True)
+airy_ai.traits = Traits(elementwise=True, by_series=True, in_torch="special")

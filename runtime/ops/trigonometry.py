@@ -27,7 +27,7 @@ def sin(x: Tensor) -> Tensor:
     """Sine. ATen sin, ONNX Sin-7."""
 
 
-sin.traits = Traits(elementwise=True, family="circular")
+sin.traits = Traits(elementwise=True, family="circular", in_torch="torch", in_cells=True)
 
 
 @unary(infer_floating, np.cos, vjp=in_float32(lambda g, y, x: -(g * sin(x))), onnx="Cos")
@@ -35,7 +35,7 @@ def cos(x: Tensor) -> Tensor:
     """Cosine. ATen cos, ONNX Cos-7."""
 
 
-cos.traits = Traits(elementwise=True, family="circular")
+cos.traits = Traits(elementwise=True, family="circular", in_torch="torch", in_cells=True)
 
 
 def sinc(x: Tensor) -> Any:
@@ -56,7 +56,7 @@ def tan(x: Tensor) -> Tensor:
     """Tangent. ATen tan, ONNX Tan-7."""
 
 
-tan.traits = Traits(elementwise=True, mixed_precision="float32")
+tan.traits = Traits(elementwise=True, mixed_precision="float32", in_torch="torch", in_cells=True)
 
 
 @unary(
@@ -69,7 +69,7 @@ def asin(x: Tensor) -> Tensor:
     """Arcsine; NaN outside [-1, 1]. ATen asin, ONNX Asin-7."""
 
 
-asin.traits = Traits(elementwise=True, mixed_precision="float32")
+asin.traits = Traits(elementwise=True, mixed_precision="float32", in_torch="torch", in_cells=True)
 
 
 @unary(
@@ -82,7 +82,7 @@ def acos(x: Tensor) -> Tensor:
     """Arccosine; NaN outside [-1, 1]. ATen acos, ONNX Acos-7."""
 
 
-acos.traits = Traits(elementwise=True, mixed_precision="float32")
+acos.traits = Traits(elementwise=True, mixed_precision="float32", in_torch="torch", in_cells=True)
 
 
 @unary(
@@ -93,6 +93,9 @@ acos.traits = Traits(elementwise=True, mixed_precision="float32")
 )
 def atan(x: Tensor) -> Tensor:
     """Arctangent. ATen atan, ONNX Atan-7."""
+
+
+atan.traits = Traits(elementwise=True, in_torch="torch", in_cells=True)
 
 
 @in_float32
@@ -123,6 +126,9 @@ def atan2(y: Tensor, x: Tensor) -> Tensor:
     """The angle of the point (x, y), between -pi and pi. ATen atan2."""
 
 
+atan2.traits = Traits(elementwise=True, in_torch="torch", in_cells=True)
+
+
 @in_float32
 def _sinh_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
     return g * cosh(x)
@@ -133,7 +139,7 @@ def sinh(x: Tensor) -> Tensor:
     """Hyperbolic sine. ATen sinh, ONNX Sinh-9."""
 
 
-sinh.traits = Traits(elementwise=True, mixed_precision="float32")
+sinh.traits = Traits(elementwise=True, mixed_precision="float32", in_torch="torch", in_cells=True)
 
 
 @unary(
@@ -143,7 +149,7 @@ def cosh(x: Tensor) -> Tensor:
     """Hyperbolic cosine. ATen cosh, ONNX Cosh-9."""
 
 
-cosh.traits = Traits(elementwise=True, mixed_precision="float32")
+cosh.traits = Traits(elementwise=True, mixed_precision="float32", in_torch="torch", in_cells=True)
 
 
 @unary(infer_floating, np.tanh, vjp=in_float32(lambda g, y, x: g * (1.0 - y * y)), onnx="Tanh")
@@ -151,7 +157,7 @@ def tanh(x: Tensor) -> Tensor:
     """Hyperbolic tangent. ATen tanh, ONNX Tanh-13."""
 
 
-tanh.traits = Traits(elementwise=True, family="activation")
+tanh.traits = Traits(elementwise=True, family="activation", in_torch="torch", in_cells=True)
 
 
 @unary(
@@ -164,6 +170,9 @@ def asinh(x: Tensor) -> Tensor:
     """Inverse hyperbolic sine. ATen asinh, ONNX Asinh-9."""
 
 
+asinh.traits = Traits(elementwise=True, in_torch="torch", in_cells=True)
+
+
 @unary(
     infer_floating,
     np.arccosh,
@@ -172,6 +181,9 @@ def asinh(x: Tensor) -> Tensor:
 )
 def acosh(x: Tensor) -> Tensor:
     """Inverse hyperbolic cosine; NaN below 1. ATen acosh, ONNX Acosh-9."""
+
+
+acosh.traits = Traits(elementwise=True, in_torch="torch", in_cells=True)
 
 
 @unary(
@@ -184,4 +196,4 @@ def atanh(x: Tensor) -> Tensor:
     """Inverse hyperbolic tangent; NaN outside [-1, 1]. ATen atanh, ONNX Atanh-9."""
 
 
-atanh.traits = Traits(elementwise=True, pole=True)
+atanh.traits = Traits(elementwise=True, pole=True, in_torch="torch", in_cells=True)

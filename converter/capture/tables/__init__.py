@@ -34,6 +34,7 @@ from . import (
     reduction,
     repeating,
     resize,
+    same_names,
     sampling,
     scattering,
     segments,
@@ -80,6 +81,7 @@ __all__ = [
     "reduction",
     "repeating",
     "resize",
+    "same_names",
     "sampling",
     "scattering",
     "segments",
@@ -91,3 +93,5 @@ __all__ = [
     "special",
     "striding",
 ]
+
+same_names.register(same_names.NAMES)  # those that the other modules leave

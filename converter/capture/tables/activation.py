@@ -5,41 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from ....runtime.ops import activation as ops
-from ....runtime.ops import comparison, elementwise, random, rectifier, reduction, self_gated, shaping, slicing
+from ....runtime.ops import comparison, elementwise, random, rectifier, reduction, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
-from .table import Context, aten, cast, operands
-
-
-def _unary(target: str, op: Any, schema: str) -> None:
-    """Register an operator without parameters other than the tensor."""
-
-    def translation(context: Context, self: SymbolicTensor) -> Any:
-        return op(self)
-
-    translation.__doc__ = schema
-    aten(target)(translation)
-
-
-_unary("aten.relu.default", rectifier.relu, "relu(Tensor self) -> Tensor")
-_unary("aten.silu.default", self_gated.silu, "silu(Tensor self) -> Tensor")
-_unary("aten.selu.default", rectifier.selu, "selu(Tensor self) -> Tensor")
-_unary("aten.mish.default", self_gated.mish, "mish(Tensor self) -> Tensor")
-_unary("aten.hardswish.default", ops.hardswish, "hardswish(Tensor self) -> Tensor")
-_unary("aten.hardsigmoid.default", ops.hardsigmoid, "hardsigmoid(Tensor self) -> Tensor")
-_unary("aten.log_sigmoid.default", ops.log_sigmoid, "log_sigmoid(Tensor self) -> Tensor")
+from ...rows import Row
+from .table import Context, aten, cast, operands, pass_on
 
 
 @aten("aten.log_sigmoid_forward.default")
 def log_sigmoid_forward(context: Context, self: SymbolicTensor) -> tuple[SymbolicTensor, None]:
     """log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)"""
     return ops.log_sigmoid(self), None
-
-
-@aten("aten.gelu.default")
-def gelu(context: Context, self: SymbolicTensor, *, approximate: str = "none") -> Any:
-    """gelu(Tensor self, *, str approximate="none") -> Tensor"""
-    return self_gated.gelu(self, approximate=approximate)
 
 
 @aten("aten.elu.default")
@@ -52,12 +28,6 @@ def elu(context: Context, self: SymbolicTensor, alpha: float = 1, scale: float =
 def celu(context: Context, self: SymbolicTensor, alpha: float = 1.0) -> Any:
     """celu(Tensor self, Scalar alpha=1.) -> Tensor"""
     return rectifier.elu(self, alpha=float(alpha), scale=1.0, input_scale=1.0 / alpha)
-
-
-@aten("aten.leaky_relu.default")
-def leaky_relu(context: Context, self: SymbolicTensor, negative_slope: float = 0.01) -> Any:
-    """leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor"""
-    return rectifier.leaky_relu(self, negative_slope=float(negative_slope))
 
 
 @aten("aten.prelu.default")
@@ -96,24 +66,6 @@ def rrelu_with_noise(
     training=False, Generator? generator=None) -> (Tensor, Tensor noise_out)
     """
     return rrelu(context, self, lower, upper, training), noise
-
-
-@aten("aten.hardtanh.default")
-def hardtanh(context: Context, self: SymbolicTensor, min_val: float = -1, max_val: float = 1) -> Any:
-    """hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"""
-    return rectifier.hardtanh(self, minimum=min_val, maximum=max_val)
-
-
-@aten("aten.relu6.default")
-def relu6(context: Context, self: SymbolicTensor) -> Any:
-    """relu6(Tensor self) -> Tensor"""
-    return rectifier.hardtanh(self, minimum=0.0, maximum=6.0)
-
-
-@aten("aten.softplus.default")
-def softplus(context: Context, self: SymbolicTensor, beta: float = 1, threshold: float = 20) -> Any:
-    """softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor"""
-    return rectifier.softplus(self, beta=float(beta), threshold=float(threshold))
 
 
 @aten("aten.threshold.default")
@@ -157,3 +109,11 @@ def safe_softmax(context: Context, self: SymbolicTensor, dim: int, dtype: Any = 
 
 def _apply_along(context: Context, op: Any, x: SymbolicTensor, dim: int) -> Any:
     return op(cast(x, context.dtype), axis=normalize_axis(dim, x.ndim))
+
+
+ROWS: dict[str, Row] = {
+    "aten.log_sigmoid.default": (ops.log_sigmoid, "self"),
+    "aten.hardtanh.default": (rectifier.hardtanh, "self, minimum=min_val, maximum=max_val"),
+    "aten.relu6.default": (rectifier.hardtanh, "self, minimum=0.0, maximum=6.0"),
+}
+pass_on(ROWS)

@@ -6,7 +6,8 @@ from typing import Any
 
 from ....runtime.ops import boundary, shaping
 from ....runtime.tracing import SymbolicTensor
-from .table import Context, aten, cast
+from ...rows import Row
+from .table import Context, aten, cast, pass_on
 
 
 @aten(
@@ -21,12 +22,6 @@ from .table import Context, aten, cast
 def identity(context: Context, self: SymbolicTensor) -> Any:
     """clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"""
     return self
-
-
-@aten("aten.detach.default", "aten.detach_copy.default")
-def detach(context: Context, self: SymbolicTensor) -> Any:
-    """detach(Tensor(a) self) -> Tensor(a)"""
-    return boundary.stop_gradient(self)
 
 
 @aten(
@@ -68,3 +63,10 @@ def assertion(context: Context, *_: Any, **__: Any) -> None:
 
     A failure of linear algebra raises its own error when the program runs.
     """
+
+
+ROWS: dict[str, Row] = {
+    "aten.detach.default": (boundary.stop_gradient, "self"),
+    "aten.detach_copy.default": (boundary.stop_gradient, "self"),
+}
+pass_on(ROWS)

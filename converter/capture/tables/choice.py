@@ -11,26 +11,9 @@ from ....runtime.ir.types import BOOL, is_floating
 from ....runtime.ops import comparison, elementwise
 from ....runtime.tracing import SymbolicTensor
 from ...dtypes import torch_dtype
+from ...rows import Row
 from ...torch_version import has_change
-from .table import Context, aten, cast, operands
-
-
-@aten("aten.clamp.default", "aten.clip.default")
-def clamp(context: Context, self: SymbolicTensor, min: Any = None, max: Any = None) -> Any:
-    """clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
-    return _clamp_numbers(context, self, min, max)
-
-
-@aten("aten.clamp_min.default")
-def clamp_min(context: Context, self: SymbolicTensor, min: Any) -> Any:
-    """clamp_min(Tensor self, Scalar min) -> Tensor"""
-    return _clamp_numbers(context, self, min, None)
-
-
-@aten("aten.clamp_max.default")
-def clamp_max(context: Context, self: SymbolicTensor, max: Any) -> Any:
-    """clamp_max(Tensor self, Scalar max) -> Tensor"""
-    return _clamp_numbers(context, self, None, max)
+from .table import Context, aten, cast, operands, pass_on
 
 
 def _clamp_numbers(context: Context, self: SymbolicTensor, low: Any, high: Any) -> Any:
@@ -119,3 +102,12 @@ def nan_to_num(
         (replacement,) = operands(context, self.dtype, default if value is None else value)
         self = elementwise.where(found, replacement, self)
     return self
+
+
+ROWS: dict[str, Row] = {
+    "aten.clamp.default": (_clamp_numbers, "context, self, min, max"),
+    "aten.clip.default": (_clamp_numbers, "context, self, min, max"),
+    "aten.clamp_min.default": (_clamp_numbers, "context, self, min, None"),
+    "aten.clamp_max.default": (_clamp_numbers, "context, self, None, max"),
+}
+pass_on(ROWS)

@@ -7,9 +7,10 @@ from typing import Any
 from ....runtime.ir.types import INT64, is_floating
 from ....runtime.ops import activation, boundary, comparison, elementwise, indexing, linear, reduction, shaping
 from ....runtime.tracing import SymbolicTensor
+from ...rows import Row
 from ...unsupported import Unsupported
 from .loss import MEAN, NONE, SUM, reduce
-from .table import Context, aten, cast
+from .table import Context, aten, cast, pass_on
 
 
 @aten("aten.cross_entropy_loss.default")
@@ -41,16 +42,6 @@ def nll_loss(
     Tensor
     """
     return _class_index_loss(context, self, target, weight, reduction, ignore_index, 0.0)[0]
-
-
-@aten("aten.nll_loss_forward.default", "aten.nll_loss2d_forward.default")
-def nll_loss_forward(
-    context: Context, self: SymbolicTensor, target: SymbolicTensor, weight: Any, reduction: int, ignore_index: int
-) -> tuple[Any, Any]:
-    """nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor
-    output, Tensor total_weight)
-    """
-    return _class_index_loss(context, self, target, weight, reduction, ignore_index, 0.0)
 
 
 @aten("torch_nn._linear_cross_entropy_batch_chunked.default")
@@ -145,3 +136,16 @@ def _class_index_loss(
 def _reshape_along(weight: SymbolicTensor, x: SymbolicTensor, axis: int) -> Any:
     """A vector (classes,) reshaped to broadcast along the class axis of `x`."""
     return shaping.reshape(weight, shape=(weight.shape[0], *(1,) * (x.ndim - axis - 1)))
+
+
+ROWS: dict[str, Row] = {
+    "aten.nll_loss_forward.default": (
+        _class_index_loss,
+        "context, self, target, weight, reduction, ignore_index, 0.0",
+    ),
+    "aten.nll_loss2d_forward.default": (
+        _class_index_loss,
+        "context, self, target, weight, reduction, ignore_index, 0.0",
+    ),
+}
+pass_on(ROWS)

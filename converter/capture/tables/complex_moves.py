@@ -165,13 +165,13 @@ register_partwise("s", "scalar_tensor.default")
 @aten_complex("aten.new_empty.default", "aten.new_empty_strided.default")
 def zeros(context: Context, *_: Any, **__: Any) -> Any:
     """zeros(SymInt[] size, *, ScalarType? dtype=None) -> Tensor"""
-    return _with_zero_imaginary(creation.zeros(context), context)
+    return _with_zero_imaginary(creation.filled(context, 0), context)
 
 
 @aten_complex("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default")
 def ones(context: Context, *_: Any, **__: Any) -> Any:
     """ones(SymInt[] size, *, ScalarType? dtype=None) -> Tensor"""
-    return _with_zero_imaginary(creation.ones(context), context)
+    return _with_zero_imaginary(creation.filled(context, 1), context)
 
 
 @aten_complex("aten.eye.default", "aten.eye.m")

@@ -9,8 +9,9 @@ import numpy as np
 from ....runtime.ir.dims import Dim, SymbolicDim
 from ....runtime.ops import creation, shaping
 from ....runtime.tracing import SymbolicTensor
+from ...rows import Row
 from ...unsupported import Unsupported
-from .table import Context, aten, cast
+from .table import Context, aten, cast, pass_on
 
 # The other arguments of these determine only the shape and dtype of the result, which torch has inferred.
 
@@ -30,31 +31,7 @@ from .table import Context, aten, cast
 )
 def zeros(context: Context, *_: Any, **__: Any) -> Any:
     """zeros(SymInt[] size, *, ScalarType? dtype=None) -> Tensor"""
-    return _fill(context, 0)
-
-
-@aten("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default")
-def ones(context: Context, *_: Any, **__: Any) -> Any:
-    """ones(SymInt[] size, *, ScalarType? dtype=None) -> Tensor"""
-    return _fill(context, 1)
-
-
-@aten("aten.full.default", "aten.full_like.default", "aten.fill.Scalar")
-def full(context: Context, size: Any, fill_value: Any, **_: Any) -> Any:
-    """full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None) -> Tensor"""
-    return _fill(context, fill_value)
-
-
-@aten("aten.new_full.default")
-def new_full(context: Context, self: SymbolicTensor, size: Any, fill_value: Any, **_: Any) -> Any:
-    """new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None) -> Tensor"""
-    return _fill(context, fill_value)
-
-
-@aten("aten.scalar_tensor.default")
-def scalar_tensor(context: Context, s: Any, **_: Any) -> Any:
-    """scalar_tensor(Scalar s, *, ScalarType? dtype=None) -> Tensor"""
-    return _fill(context, s)
+    return filled(context, 0)
 
 
 @aten("aten.fill.Tensor")
@@ -63,22 +40,11 @@ def fill(context: Context, self: SymbolicTensor, value: SymbolicTensor) -> Any:
     return shaping.expand(cast(value, context.dtype), shape=context.shape)
 
 
-def _fill(context: Context, value: Any) -> Any:
+def filled(context: Context, value: Any) -> Any:
+    """The result of the operator, with a number in each place."""
     if isinstance(value, SymbolicTensor):  # a number that the model computes
         return shaping.expand(cast(value, context.dtype), shape=context.shape)
     return context.builder.create(creation.full, shape=context.shape, value=value, dtype=context.dtype)
-
-
-@aten("aten.arange.default")
-def arange(context: Context, end: Any, **_: Any) -> Any:
-    """arange(Scalar end, *, ScalarType? dtype=None) -> Tensor"""
-    return _range(context, 0, end, 1)
-
-
-@aten("aten.arange.start", "aten.arange.start_step")
-def arange_start(context: Context, start: Any, end: Any, step: Any = 1, **_: Any) -> Any:
-    """arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None) -> Tensor"""
-    return _range(context, start, end, step)
 
 
 def _range(context: Context, start: Any, end: Any, step: Any) -> Any:
@@ -96,19 +62,7 @@ def linspace(context: Context, start: Any, end: Any, steps: Dim, **_: Any) -> An
 @aten("aten.eye.default", "aten.eye.m")
 def eye(context: Context, *_: Any, **__: Any) -> Any:
     """eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None) -> Tensor"""
-    return shaping.triangle(shaping.triangle(_fill(context, 1), upper=True), upper=False)
-
-
-@aten("aten.tril.default")
-def tril(context: Context, self: SymbolicTensor, diagonal: int = 0) -> Any:
-    """tril(Tensor self, SymInt diagonal=0) -> Tensor"""
-    return shaping.triangle(self, k=diagonal, upper=False)
-
-
-@aten("aten.triu.default")
-def triu(context: Context, self: SymbolicTensor, diagonal: int = 0) -> Any:
-    """triu(Tensor self, SymInt diagonal=0) -> Tensor"""
-    return shaping.triangle(self, k=diagonal, upper=True)
+    return shaping.triangle(shaping.triangle(filled(context, 1), upper=True), upper=False)
 
 
 @aten("aten.tril_indices.default")
@@ -127,3 +81,21 @@ def _triangle_indices(context: Context, numpy_function: Any, row: Dim, col: Dim,
     if not isinstance(row, int) or not isinstance(col, int):
         raise Unsupported("symbolic sizes")
     return context.builder.constant(np.stack(numpy_function(row, offset, col)).astype(context.dtype))
+
+
+ROWS: dict[str, Row] = {
+    "aten.ones.default": (filled, "context, 1"),
+    "aten.ones_like.default": (filled, "context, 1"),
+    "aten.new_ones.default": (filled, "context, 1"),
+    "aten.full.default": (filled, "context, fill_value"),
+    "aten.full_like.default": (filled, "context, fill_value"),
+    "aten.fill.Scalar": (filled, "context, value"),
+    "aten.new_full.default": (filled, "context, fill_value"),
+    "aten.scalar_tensor.default": (filled, "context, s"),
+    "aten.arange.default": (_range, "context, 0, end, 1"),
+    "aten.arange.start": (_range, "context, start, end, 1"),
+    "aten.arange.start_step": (_range, "context, start, end, step"),
+    "aten.tril.default": (shaping.triangle, "self, k=diagonal, upper=False"),
+    "aten.triu.default": (shaping.triangle, "self, k=diagonal, upper=True"),
+}
+pass_on(ROWS)

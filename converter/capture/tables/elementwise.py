@@ -11,45 +11,17 @@ from ....runtime import ops
 from ....runtime.ir.types import FLOAT64, at_least_float32, is_floating
 from ....runtime.ops import comparison, elementwise, float_parts, rounding, trigonometry
 from ....runtime.tracing import SymbolicTensor
+from ...rows import Row
 from ...torch_version import has_change
-from .table import Context, aten, cast, dtype_beside, operands
+from .table import Context, aten, cast, dtype_beside, operands, pass_on
 
 # ---- functions of one operand ----
-
-# functions with the same name in ATen and the IR
-FUNCTIONS = [
-    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1",
-    "floor", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt",
-    "tan", "tanh", "trunc",
-]  # fmt: skip
-
-
-def _function(name: str) -> None:
-    op = ops.get(name)
-
-    @aten(f"aten.{name}.default")
-    def translation(context: Context, self: SymbolicTensor) -> Any:
-        x = cast(self, context.dtype)
-        return x if op.traits.whole and not is_floating(x.dtype) else op(x)
-
-    translation.__name__ = name
-    translation.__doc__ = f"{name}(Tensor self) -> Tensor"
-
-
-for _name in FUNCTIONS:
-    _function(_name)
 
 
 @aten("aten.sign.default", "aten.sgn.default")
 def sign(context: Context, self: SymbolicTensor) -> Any:
     """sign(Tensor self) -> Tensor; sgn(Tensor self) -> Tensor"""
     return self if self.dtype.kind == "b" else elementwise.sign(self)
-
-
-@aten("aten.square.default")
-def square(context: Context, self: SymbolicTensor) -> Any:
-    """square(Tensor self) -> Tensor"""
-    return elementwise.mul(self, self)
 
 
 @aten("aten.exp2.default")
@@ -65,24 +37,12 @@ def signbit(context: Context, self: SymbolicTensor) -> Any:
     return self if self.dtype.kind == "b" else float_parts.signbit(self)
 
 
-@aten("aten.frexp.Tensor")
-def frexp(context: Context, self: SymbolicTensor) -> Any:
-    """frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)"""
-    return float_parts.frexp(self)
-
-
 @aten("aten.copysign.Tensor", "aten.copysign.Scalar")
 def copysign(context: Context, self: SymbolicTensor, other: Any) -> Any:
     """copysign.Tensor(Tensor self, Tensor other) -> Tensor"""
     x, like = operands(context, context.dtype, self, other)
     size = elementwise.abs(x)
     return elementwise.where(float_parts.signbit(like), -size, size)
-
-
-@aten("aten.nextafter.default")
-def nextafter(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
-    """nextafter(Tensor self, Tensor other) -> Tensor"""
-    return float_parts.nextafter(*operands(context, context.dtype, self, other))
 
 
 @aten("aten.round.decimals")
@@ -211,12 +171,6 @@ def _first_if(context: Context, holds: ops.Op, self: SymbolicTensor, other: Symb
     return elementwise.where(comparison.equal(a, b), elementwise.maximum(a, b), chosen)
 
 
-@aten("aten.atan2.default")
-def atan2(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
-    """atan2(Tensor self, Tensor other) -> Tensor"""
-    return ops.get("atan2")(*operands(context, context.dtype, self, other))
-
-
 @aten("aten.addcmul.default")
 def addcmul(
     context: Context, self: SymbolicTensor, tensor1: SymbolicTensor, tensor2: SymbolicTensor, *, value: Any = 1
@@ -292,3 +246,10 @@ def hypot(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
     # in float64, so that squares of float32 numbers neither overflow nor underflow
     a, b = operands(context, FLOAT64, self, other)
     return cast(elementwise.sqrt(a * a + b * b), context.dtype)
+
+
+ROWS: dict[str, Row] = {
+    "aten.square.default": (elementwise.mul, "self, self"),
+    "aten.frexp.Tensor": (float_parts.frexp, "self"),
+}
+pass_on(ROWS)

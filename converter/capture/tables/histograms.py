@@ -11,10 +11,11 @@ from ....runtime.ir.types import BOOL, INT64
 from ....runtime.ops import comparison, creation, data_dependent, elementwise, indexing, reduction, shaping, slicing
 from ....runtime.ops import sorting as ops
 from ....runtime.tracing import SymbolicTensor
+from ...rows import Row
 from ...unsupported import Unsupported
 from .data_dependent import is_data_dependent
 from .slicing import part
-from .table import Context, aten, cast, operands, promote
+from .table import Context, aten, cast, operands, pass_on, promote
 
 # ---- the position of a value among boundaries ----
 
@@ -30,14 +31,6 @@ def searchsorted(
     if sorter is not None:
         sorted_sequence = indexing.gather(sorted_sequence, sorter, axis=sorted_sequence.ndim - 1)
     return _search(context, sorted_sequence, self, right or side == "right")
-
-
-@aten("aten.bucketize.Tensor", "aten.bucketize.Scalar")
-def bucketize(
-    context: Context, self: Any, boundaries: SymbolicTensor, *, out_int32: bool = False, right: bool = False
-) -> Any:
-    """bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
-    return _search(context, boundaries, self, right)
 
 
 def _search(context: Context, boundaries: SymbolicTensor, values: Any, right: bool) -> Any:
@@ -243,3 +236,10 @@ def bincount(context: Context, self: SymbolicTensor, weights: SymbolicTensor | N
     zeros = context.builder.create(creation.full, shape=(count,), value=0, dtype=context.dtype)
     ones = context.builder.create(creation.full, shape=x.shape, value=1, dtype=context.dtype)
     return indexing.index_add(zeros, x, ones if weights is None else cast(weights, context.dtype), axis=0)
+
+
+ROWS: dict[str, Row] = {
+    "aten.bucketize.Tensor": (_search, "context, boundaries, self, right"),
+    "aten.bucketize.Scalar": (_search, "context, boundaries, self, right"),
+}
+pass_on(ROWS)

@@ -10,8 +10,9 @@ from ....runtime.ir.dims import Dim, product
 from ....runtime.ops import indexing, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
+from ...rows import Row
 from ...unsupported import Unsupported
-from .table import Context, aten, cast
+from .table import Context, aten, cast, pass_on
 
 
 @aten("aten.cat.default", "aten.concat.default", "aten.concatenate.default")
@@ -71,30 +72,6 @@ def pad(context: Context, self: SymbolicTensor, pad: list[Dim], mode: str = "con
     return _pad(self, pad, mode, value or 0)
 
 
-@aten("aten.constant_pad_nd.default")
-def constant_pad_nd(context: Context, self: SymbolicTensor, pad: list[Dim], value: Any = 0) -> Any:
-    """constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor"""
-    return _pad(self, pad, "constant", value)
-
-
-@aten("aten.reflection_pad1d.default", "aten.reflection_pad2d.default", "aten.reflection_pad3d.default")
-def reflection_pad(context: Context, self: SymbolicTensor, padding: list[Dim]) -> Any:
-    """reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
-    return _pad(self, padding, "reflect")
-
-
-@aten("aten.replication_pad1d.default", "aten.replication_pad2d.default", "aten.replication_pad3d.default")
-def replication_pad(context: Context, self: SymbolicTensor, padding: list[Dim]) -> Any:
-    """replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
-    return _pad(self, padding, "replicate")
-
-
-@aten("aten._pad_circular.default")
-def pad_circular(context: Context, self: SymbolicTensor, pad: list[Dim]) -> Any:
-    """_pad_circular(Tensor self, SymInt[] pad) -> Tensor"""
-    return _pad(self, pad, "circular")
-
-
 def _pad(x: SymbolicTensor, amounts: list[Dim], mode: str, value: Any = 0) -> Any:
     """Pad by amounts in pairs (before, after), the last axis first."""
     untouched = [0] * (x.ndim - len(amounts) // 2)
@@ -115,3 +92,16 @@ def _replicate_cropped(x: SymbolicTensor, before: tuple[Dim, ...], after: tuple[
         places = np.minimum(np.maximum(np.arange(size + b + a) - b, 0), size - 1)
         x = indexing.take(x, x.builder.constant(places), axis=axis)
     return x
+
+
+ROWS: dict[str, Row] = {
+    "aten.constant_pad_nd.default": (_pad, 'self, pad, "constant", value'),
+    "aten.reflection_pad1d.default": (_pad, 'self, padding, "reflect"'),
+    "aten.reflection_pad2d.default": (_pad, 'self, padding, "reflect"'),
+    "aten.reflection_pad3d.default": (_pad, 'self, padding, "reflect"'),
+    "aten.replication_pad1d.default": (_pad, 'self, padding, "replicate"'),
+    "aten.replication_pad2d.default": (_pad, 'self, padding, "replicate"'),
+    "aten.replication_pad3d.default": (_pad, 'self, padding, "replicate"'),
+    "aten._pad_circular.default": (_pad, 'self, pad, "circular"'),
+}
+pass_on(ROWS)

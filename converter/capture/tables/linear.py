@@ -7,13 +7,8 @@ from typing import Any
 from ....runtime.ir.types import at_least_float32
 from ....runtime.ops import linear, reduction, shaping
 from ....runtime.tracing import SymbolicTensor
-from .table import Context, aten, cast, operands
-
-
-@aten("aten.linear.default")
-def linear_(context: Context, input: SymbolicTensor, weight: SymbolicTensor, bias: SymbolicTensor | None = None) -> Any:
-    """linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
-    return linear.linear(input, weight, bias)
+from ...rows import Row
+from .table import Context, aten, cast, operands, pass_on
 
 
 @aten(
@@ -75,3 +70,9 @@ def _add_scaled(x: SymbolicTensor, y: Any, beta: Any, alpha: Any) -> Any:
     if beta == 0:
         return scaled
     return scaled + (x if beta == 1 else x * beta)
+
+
+ROWS: dict[str, Row] = {
+    "aten.linear.default": (linear.linear, "input, weight, bias"),
+}
+pass_on(ROWS)

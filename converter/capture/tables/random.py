@@ -23,8 +23,9 @@ from ....runtime.ops import random_distributions as distributions
 from ....runtime.ops import shaping
 from ....runtime.ops.common import broadcast_shapes
 from ....runtime.tracing import SymbolicTensor
+from ...rows import Row
 from ...unsupported import Unsupported
-from .table import Context, aten, cast, operands
+from .table import Context, aten, cast, operands, pass_on
 
 LONG = 4  # torch's number for int64, the default of the schema; the dtype itself is that of `context`
 
@@ -65,12 +66,6 @@ def bernoulli(context: Context, self: SymbolicTensor, p: float) -> SymbolicTenso
     return draws
 
 
-@aten("aten.bernoulli.default")
-def bernoulli_each(context: Context, self: SymbolicTensor) -> Any:
-    """bernoulli(Tensor self, *, Generator? generator=None) -> Tensor"""
-    return ops.bernoulli_each(self)
-
-
 @aten("aten.bernoulli.Tensor")
 def bernoulli_tensor(context: Context, self: SymbolicTensor, p: SymbolicTensor) -> Any:
     """bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor"""
@@ -99,20 +94,6 @@ def randn(context: Context, *operands: Any, dtype: Any = None) -> SymbolicTensor
     return _normal(context, 0.0, 1.0)
 
 
-@aten("aten.normal.float_float")
-def normal(context: Context, mean: float, std: float, size: Any, *, dtype: Any = None) -> SymbolicTensor:
-    """normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None,
-    Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
-    """
-    return _normal(context, mean, std)
-
-
-@aten("aten.normal_functional.default")
-def normal_functional(context: Context, self: SymbolicTensor, mean: float = 0.0, std: float = 1.0) -> SymbolicTensor:
-    """normal_functional(Tensor self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor"""
-    return _normal(context, mean, std)
-
-
 @aten("aten.exponential.default")
 def exponential(context: Context, self: SymbolicTensor, lambd: float = 1.0) -> SymbolicTensor:
     """exponential(Tensor self, float lambd=1., *, Generator? generator=None) -> Tensor"""
@@ -120,32 +101,6 @@ def exponential(context: Context, self: SymbolicTensor, lambd: float = 1.0) -> S
         ops.exponential, shape=context.shape, rate=lambd, dtype=context.dtype
     )
     return draws
-
-
-@aten("aten.randint.default", "aten.randint.generator")
-def randint(context: Context, high: Any, size: Any, *, dtype: Any = LONG) -> SymbolicTensor:
-    """randint(SymInt high, SymInt[] size, *, ScalarType? dtype=long) -> Tensor"""
-    return _integers(context, 0, high)
-
-
-@aten("aten.randint.low", "aten.randint.low_generator")
-def randint_low(context: Context, low: Any, high: Any, size: Any, *, dtype: Any = LONG) -> SymbolicTensor:
-    """randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=long) -> Tensor"""
-    return _integers(context, low, high)
-
-
-@aten("aten.randint_like.default", "aten.randint_like.generator")
-def randint_like(context: Context, self: SymbolicTensor, high: Any, *, dtype: Any = None) -> SymbolicTensor:
-    """randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None) -> Tensor"""
-    return _integers(context, 0, high)
-
-
-@aten("aten.randint_like.low_dtype", "aten.randint_like.low_generator_dtype")
-def randint_like_low(
-    context: Context, self: SymbolicTensor, low: Any, high: Any, *, dtype: Any = None
-) -> SymbolicTensor:
-    """randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None) -> Tensor"""
-    return _integers(context, low, high)
 
 
 @aten("aten.normal.Tensor_float", "aten.normal.float_Tensor", "aten.normal.Tensor_Tensor")
@@ -174,22 +129,10 @@ def geometric(context: Context, self: SymbolicTensor, p: float) -> Any:
     return _sample(context, distributions.geometric, probability=float(p))
 
 
-@aten("aten.poisson.default")
-def poisson(context: Context, self: SymbolicTensor) -> Any:
-    """poisson(Tensor self, Generator? generator=None) -> Tensor"""
-    return distributions.poisson(self)
-
-
 @aten("aten.binomial.default")
 def binomial(context: Context, count: SymbolicTensor, prob: SymbolicTensor) -> Any:
     """binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor"""
     return distributions.binomial(*operands(context, context.dtype, count, prob))
-
-
-@aten("aten.multinomial.default")
-def multinomial(context: Context, self: SymbolicTensor, num_samples: int, replacement: bool = False) -> Any:
-    """multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor"""
-    return distributions.multinomial(self, count=num_samples, replacement=replacement)
 
 
 @aten("aten.randperm.default", "aten.randperm.generator")
@@ -223,3 +166,21 @@ def _integers(context: Context, low: Any, high: Any) -> SymbolicTensor:
         ops.integers, shape=context.shape, low=low, high=high, dtype=context.dtype
     )
     return draws
+
+
+ROWS: dict[str, Row] = {
+    "aten.bernoulli.default": (ops.bernoulli_each, "self"),
+    "aten.normal.float_float": (_normal, "context, mean, std"),
+    "aten.normal_functional.default": (_normal, "context, mean, std"),
+    "aten.randint.default": (_integers, "context, 0, high"),
+    "aten.randint.generator": (_integers, "context, 0, high"),
+    "aten.randint.low": (_integers, "context, low, high"),
+    "aten.randint.low_generator": (_integers, "context, low, high"),
+    "aten.randint_like.default": (_integers, "context, 0, high"),
+    "aten.randint_like.generator": (_integers, "context, 0, high"),
+    "aten.randint_like.low_dtype": (_integers, "context, low, high"),
+    "aten.randint_like.low_generator_dtype": (_integers, "context, low, high"),
+    "aten.poisson.default": (distributions.poisson, "self"),
+    "aten.multinomial.default": (distributions.multinomial, "self, count=num_samples, replacement=replacement"),
+}
+pass_on(ROWS)

@@ -13,8 +13,9 @@ from ....runtime.ir.types import BOOL, INT64, at_least_float32
 from ....runtime.ops import comparison, elementwise, indexing, products, reduction, shaping
 from ....runtime.ops.common import normalize_axes
 from ....runtime.tracing import SymbolicTensor
+from ...rows import Row
 from ...unsupported import Unsupported
-from .table import Context, aten, cast, operands
+from .table import Context, aten, cast, operands, pass_on
 
 DType = np.dtype[Any]
 
@@ -98,18 +99,6 @@ def aminmax(context: Context, self: SymbolicTensor, *, dim: int | None = None, k
     return amin(context, self, dim, keepdim), amax(context, self, dim, keepdim)
 
 
-@aten("aten.max.default")
-def max_all(context: Context, self: SymbolicTensor) -> Any:
-    """max(Tensor self) -> Tensor"""
-    return reduction.reduce_max(self)
-
-
-@aten("aten.min.default")
-def min_all(context: Context, self: SymbolicTensor) -> Any:
-    """min(Tensor self) -> Tensor"""
-    return reduction.reduce_min(self)
-
-
 @aten("aten.any.default", "aten.any.dim", "aten.any.dims", "aten._is_any_true.default")
 def any_dims(context: Context, self: SymbolicTensor, dim: Any = None, keepdim: bool = False) -> Any:
     """any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
@@ -168,14 +157,6 @@ def std_dim(context: Context, self: SymbolicTensor, dim: Any, unbiased: bool = T
     return _deviation(context, self, dim, int(unbiased), keepdim)
 
 
-@aten("aten.std.correction")
-def std_correction(
-    context: Context, self: SymbolicTensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False
-) -> Any:
-    """std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
-    return _deviation(context, self, dim, correction, keepdim)
-
-
 @aten("aten.std_mean.correction")
 def std_mean(
     context: Context, self: SymbolicTensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False
@@ -203,26 +184,6 @@ def _variance(x: SymbolicTensor, dim: Any, correction: Any, keepdim: bool) -> An
 
 
 # ---- norms ----
-
-
-@aten("aten.linalg_vector_norm.default")
-def linalg_vector_norm(
-    context: Context,
-    self: SymbolicTensor,
-    ord: Any = 2,
-    dim: Any = None,
-    keepdim: bool = False,
-    *,
-    dtype: DType | None = None,
-) -> Any:
-    """linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)"""
-    return norm_of(context, self, ord, dim, keepdim)
-
-
-@aten("aten.norm.Scalar")
-def norm(context: Context, self: SymbolicTensor, p: Any = 2) -> Any:
-    """norm.Scalar(Tensor self, Scalar p=2) -> Tensor"""
-    return norm_of(context, self, p, None, False)
 
 
 @aten("aten.norm.ScalarOpt_dim", "aten.norm.ScalarOpt_dim_dtype", "aten.norm.ScalarOpt_dtype")
@@ -310,3 +271,13 @@ def _zero_at_zero(context: Context, x: SymbolicTensor, function: Callable[[Any],
     zero, one = operands(context, x.dtype, 0, 1)
     at_zero = comparison.equal(x, zero)
     return elementwise.where(at_zero, zero, function(elementwise.where(at_zero, one, x)))
+
+
+ROWS: dict[str, Row] = {
+    "aten.max.default": (reduction.reduce_max, "self"),
+    "aten.min.default": (reduction.reduce_min, "self"),
+    "aten.std.correction": (_deviation, "context, self, dim, correction, keepdim"),
+    "aten.linalg_vector_norm.default": (norm_of, "context, self, ord, dim, keepdim"),
+    "aten.norm.Scalar": (norm_of, "context, self, p, None, False"),
+}
+pass_on(ROWS)

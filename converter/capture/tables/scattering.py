@@ -12,14 +12,9 @@ from ....runtime.ops import creation, elementwise, indexing, rounding, scanning,
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
 from ...dtypes import torch_dtype
+from ...rows import Row
 from .slicing import part
-from .table import Context, aten, cast, operands
-
-
-@aten("aten.scatter.src")
-def scatter(context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, src: SymbolicTensor) -> Any:
-    """scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
-    return _scatter(self, dim, index, src, "none")
+from .table import Context, aten, cast, operands, pass_on
 
 
 @aten("aten.scatter.value")
@@ -43,12 +38,6 @@ def scatter_value_with(
     """scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"""
     src = creation.full_like(self, value, shape=index.shape)
     return _scatter(self, dim, index, src, {"add": "add", "multiply": "mul"}[reduce])
-
-
-@aten("aten.scatter_add.default")
-def scatter_add(context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, src: SymbolicTensor) -> Any:
-    """scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
-    return _scatter(self, dim, index, src, "add")
 
 
 # the IR's names of ATen's reductions
@@ -210,3 +199,10 @@ def masked_scatter(context: Context, self: SymbolicTensor, mask: SymbolicTensor,
     last = operands(context, INT64, count)[0] - one
     taken = indexing.take(shaping.reshape(source, shape=(count,)), elementwise.minimum(before, last), axis=0)
     return elementwise.where(chosen, shaping.reshape(taken, shape=context.shape), x)
+
+
+ROWS: dict[str, Row] = {
+    "aten.scatter.src": (_scatter, 'self, dim, index, src, "none"'),
+    "aten.scatter_add.default": (_scatter, 'self, dim, index, src, "add"'),
+}
+pass_on(ROWS)

@@ -21,8 +21,9 @@ from ....runtime.ops import (
 )
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
+from ...rows import Row
 from .slicing import part
-from .table import Context, aten, cast, operands
+from .table import Context, aten, cast, operands, pass_on
 
 
 def _number(x: SymbolicTensor) -> SymbolicTensor:
@@ -129,18 +130,6 @@ def _select_sorted(context: Context, x: SymbolicTensor, indices: SymbolicTensor,
     return shaping.reshape(values, shape=context.shape), shaping.reshape(indices, shape=context.shape)
 
 
-@aten("aten.argmax.default")
-def argmax(context: Context, self: SymbolicTensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
-    return sorting.argmax(self, axis=dim, keepdims=keepdim)
-
-
-@aten("aten.argmin.default")
-def argmin(context: Context, self: SymbolicTensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
-    return sorting.argmin(self, axis=dim, keepdims=keepdim)
-
-
 # ---- sorting ----
 
 
@@ -238,3 +227,10 @@ def diff(
         later, earlier = part(x, axis, 1, size), part(x, axis, 0, size - 1)
         x = comparison.not_equal(later, earlier) if x.dtype == BOOL else later - earlier
     return x
+
+
+ROWS: dict[str, Row] = {
+    "aten.argmax.default": (sorting.argmax, "self, axis=dim, keepdims=keepdim"),
+    "aten.argmin.default": (sorting.argmin, "self, axis=dim, keepdims=keepdim"),
+}
+pass_on(ROWS)

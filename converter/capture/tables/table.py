@@ -7,12 +7,17 @@ only memory are dropped). Its first argument is a `Context`. It returns a symbol
     def relu(context, self):
         "relu(Tensor self) -> Tensor"
         return rectifier.relu(self)
+
+Entries that only pass arguments on are rows, whose names are those of ATen's schema:
+
+    pass_on({"aten.tril.default": (shaping.triangle, "self, k=diagonal, upper=False")})
 """
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +31,7 @@ from ....runtime.ops.complex_numbers import Complex
 from ....runtime.registration import register_as
 from ....runtime.tracing import Builder, SymbolicTensor
 from ...dtypes import numpy_dtype, torch_dtype
+from ...rows import Call, Row
 
 Translation = Callable[..., Any]
 
@@ -81,6 +87,54 @@ class Number(SymbolicTensor):
 def aten(*targets: str) -> Callable[[Translation], Translation]:
     """Register a translation for operators as torch prints them, e.g. `"aten.add.Tensor"`; a registered name raises."""
     return register_as(TABLE, targets)
+
+
+def pass_on(rows: Mapping[str, Row]) -> None:
+    """Register operators that pass their arguments, and the `context`, on to a function."""
+    for target, row in rows.items():
+        if (schema := schema_of(target)) is not None:
+            names = ["context", *(argument.name for argument in schema.arguments)]
+            aten(target)(_translation(schema, Call(row, names)))
+
+
+def schema_of(target: str) -> Any:
+    """Return torch's schema of an operator, such as `"aten.add.Tensor"`; None if this version of torch lacks it."""
+    _, name, overload = target.split(".")
+    operator = getattr(torch.ops.aten, name, None)
+    return getattr(operator, overload)._schema if operator is not None and overload in operator.overloads() else None
+
+
+def _translation(schema: Any, call: Call) -> Translation:
+    bind = binder(schema)
+
+    def translation(context: Context, *given: Any, **named: Any) -> Any:
+        args, kwargs = call.arguments({"context": context, **bind(given, named)})
+        return call.function(*args, **kwargs)
+
+    describe(translation, schema)
+    return translation
+
+
+def binder(schema: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
+    """Return a function that returns all arguments of an operator by name, for those that are given."""
+    names = [argument.name for argument in schema.arguments]
+    defaults = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
+    return lambda given, named: {**defaults, **dict(zip(names, given, strict=False)), **named}
+
+
+def describe(translation: Translation, schema: Any) -> None:
+    """Give a translation the docstring and the signature of an operator, without arguments that are dropped."""
+    kind, empty = inspect.Parameter, inspect.Parameter.empty
+    parameters = [kind("context", kind.POSITIONAL_OR_KEYWORD)]
+    for a in schema.arguments:
+        if a.name in PLACEMENT and (a.kwarg_only or a.name == "generator"):
+            continue
+        default = a.default_value if a.has_default_value() else empty
+        parameters.append(
+            kind(a.name, kind.KEYWORD_ONLY if a.kwarg_only else kind.POSITIONAL_OR_KEYWORD, default=default)
+        )
+    translation.__doc__ = str(schema)
+    translation.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
 
 
 def promote(*operands: Any) -> np.dtype[Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ....runtime.ir.types import BOOL, INT64
+from ....runtime.ops import get
+from ....runtime.ops.registry import ops_with
 from ..text.expressions import (
     BIT_AND,
     BIT_OR,
@@ -39,23 +41,11 @@ INFIX = {
     "bitwise_xor": ("^", BIT_XOR),
     "bitwise_or": ("|", BIT_OR),
 }
-FUNCTIONS = {
-    name: name
-    for name in (
-        "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc",
-        "erfinv", "exp", "expm1", "floor", "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p",
-        "log2", "logical_not", "mish", "reciprocal", "relu", "round", "rsqrt", "selu", "sigmoid", "sign",
-        "silu", "sin", "sinh", "sqrt", "stop_gradient", "tan", "tanh", "trunc", "hardsigmoid", "hardswish",
-    )
-} | {
-    "cholesky": "cholesky", "determinant": "det", "inverse": "inverse",
-    "log_sigmoid": "logsigmoid",
+OTHER_NAMES = {
+    "determinant": "det", "left_shift": "bitwise_left_shift", "log_sigmoid": "logsigmoid",
+    "right_shift": "bitwise_right_shift",
 }  # fmt: skip
-PAIRS = {
-    "maximum": "maximum", "minimum": "minimum", "fmod": "fmod", "remainder": "remainder", "atan2": "atan2",
-    "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
-    "left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift",
-}  # fmt: skip
+"""Operators of Cells with other names than the ops that they are."""
 
 
 @form(*INFIX)
@@ -63,14 +53,13 @@ def _(o: Operation) -> Expression:
     return infix(*INFIX[o.node.op], o.n(0), o.n(1))
 
 
-@form(*FUNCTIONS)
+@form(*ops_with(lambda of: of.in_cells), *OTHER_NAMES)
 def _(o: Operation) -> Expression:
-    return call(f"ops.{FUNCTIONS[o.node.op]}", o.x().text)
-
-
-@form(*PAIRS)
-def _(o: Operation) -> Expression:
-    return call(f"ops.{PAIRS[o.node.op]}", o.n(0).text, o.n(1).text)
+    op = get(o.node.op)
+    operands = [o.x().text] if len(op.input_names) == 1 else [o.n(i).text for i in range(len(op.input_names))]
+    others = {name: value for name, value in o.node.attributes.items() if value != op.attribute_defaults[name]}
+    given = {name: f'"{value}"' if isinstance(value, str) else o.literal(value, name) for name, value in others.items()}
+    return call(f"ops.{OTHER_NAMES.get(op.name, op.name)}", *operands, **given)
 
 
 @form("neg")

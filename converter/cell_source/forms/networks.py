@@ -59,11 +59,6 @@ def _(o: Operation) -> Expression:
 # ---- activations ----
 
 
-@form("gelu")
-def _(o: Operation) -> Expression:
-    return call("ops.gelu", o.x().text, approximate=None if o["approximate"] == "none" else '"tanh"')
-
-
 @form("leaky_relu")
 def _(o: Operation) -> Expression:
     return call("ops.leaky_relu", o.x().text, o.literal(o["negative_slope"], "alpha"))

@@ -13,15 +13,10 @@ from ....runtime.ops import activation, comparison, creation, elementwise, recti
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
 from .context import Context
+from .fused import DOMAIN
 from .heads import align
 from .table import onnx
 from .whole import as_single_node
-
-
-@onnx("Relu")
-def relu(context: Context, X: SymbolicTensor) -> Any:
-    """Relu-6..14(X) -> Y"""
-    return rectifier.relu(X)
 
 
 @onnx("LeakyRelu")
@@ -67,24 +62,31 @@ def hard_sigmoid(context: Context, X: SymbolicTensor, *, alpha: float = 0.2, bet
     return elementwise.clamp(X * alpha + beta, minimum=0.0, maximum=1.0)
 
 
-@onnx("HardSwish")
-def hard_swish(context: Context, X: SymbolicTensor) -> Any:
-    """HardSwish-14..22(X) -> Y"""
-    return activation.hardswish(X)
-
-
 @onnx("Gelu")
+@onnx("Gelu", domain=DOMAIN)
 def gelu(context: Context, X: SymbolicTensor, *, approximate: str = "none") -> Any:
-    """Gelu-20(X) -> Y"""
+    """Gelu-20(X) -> Y; com.microsoft's has no attribute"""
     if approximate not in ("none", "tanh"):
         raise ShapeError(f"approximate must be none or tanh, given {approximate!r}")
     return self_gated.gelu(X, approximate=approximate)
 
 
-@onnx("Mish")
-def mish(context: Context, X: SymbolicTensor) -> Any:
-    """Mish-18..22(X) -> Y"""
-    return self_gated.mish(X)
+@onnx("BiasGelu", domain=DOMAIN)
+def bias_gelu(context: Context, A: SymbolicTensor, B: SymbolicTensor) -> Any:
+    """BiasGelu-1(A, B) -> C: Gelu of the sum"""
+    return self_gated.gelu(context.broadcast("Add", A, B), approximate="none")
+
+
+@onnx("FastGelu", domain=DOMAIN)
+def fast_gelu(context: Context, X: SymbolicTensor, bias: SymbolicTensor | None = None) -> Any:
+    """FastGelu-1(X, bias?) -> Y: Gelu by tanh"""
+    return self_gated.gelu(X if bias is None else context.broadcast("Add", X, bias), approximate="tanh")
+
+
+@onnx("QuickGelu", domain=DOMAIN)
+def quick_gelu(context: Context, X: SymbolicTensor, *, alpha: float = 1.702) -> Any:
+    """QuickGelu-1(X) -> Y: X * sigmoid(alpha * X)"""
+    return X * elementwise.sigmoid(X * alpha)
 
 
 @onnx("Softplus")

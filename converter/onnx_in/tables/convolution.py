@@ -9,7 +9,6 @@ from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import Dim, maximum
 from ....runtime.ir.types import Type, is_floating
 from ....runtime.ops import contraction, convolution, linear, shaping, slicing
-from ....runtime.ops.linear_algebra import matrix
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .context import Context
@@ -213,9 +212,3 @@ def _like(number: float, x: SymbolicTensor) -> float | int:
 def einsum(context: Context, *Inputs: SymbolicTensor, equation: str) -> Any:
     """Einsum-12..28(*Inputs) -> Output"""
     return contraction.einsum(equation.replace(" ", ""), list(Inputs))
-
-
-@onnx("Det")
-def det(context: Context, X: SymbolicTensor) -> Any:
-    """Det-11..22(X) -> Y"""
-    return matrix.determinant(X)

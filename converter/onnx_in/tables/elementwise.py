@@ -10,8 +10,19 @@ from typing import Any
 import numpy as np
 
 from ....runtime.errors import ShapeError
-from ....runtime.ops import boundary, comparison, elementwise, rounding, shaping, trigonometry
+from ....runtime.ops import (
+    activation,
+    boundary,
+    comparison,
+    elementwise,
+    rectifier,
+    rounding,
+    self_gated,
+    shaping,
+    trigonometry,
+)
 from ....runtime.ops.common import normalize_axis
+from ....runtime.ops.linear_algebra import matrix
 from ....runtime.tracing import SymbolicTensor
 from ..model.values import KnownTensor
 from .context import Context
@@ -19,44 +30,52 @@ from .table import onnx
 
 # ---- one operand ----
 
-_UNARY: dict[str, Callable[[Any], Any]] = {
-    "Abs": elementwise.abs,
-    "Acos": trigonometry.acos,
-    "Acosh": trigonometry.acosh,
-    "Asin": trigonometry.asin,
-    "Asinh": trigonometry.asinh,
-    "Atan": trigonometry.atan,
-    "Atanh": trigonometry.atanh,
-    "Ceil": rounding.ceil,
-    "Cos": trigonometry.cos,
-    "Cosh": trigonometry.cosh,
-    "Erf": elementwise.erf,
-    "Exp": elementwise.exp,
-    "Floor": rounding.floor,
-    "Log": elementwise.log,
-    "Neg": elementwise.neg,
-    "Reciprocal": elementwise.reciprocal,
-    "Round": rounding.round,
-    "Sigmoid": elementwise.sigmoid,
-    "Sign": elementwise.sign,
-    "Sin": trigonometry.sin,
-    "Sinh": trigonometry.sinh,
-    "Sqrt": elementwise.sqrt,
-    "Tan": trigonometry.tan,
-    "Tanh": trigonometry.tanh,
+ROWS: dict[str, Callable[[Any], Any]] = {
+    "Abs-1..22": elementwise.abs,
+    "Acos-1..22": trigonometry.acos,
+    "Acosh-1..22": trigonometry.acosh,
+    "Asin-1..22": trigonometry.asin,
+    "Asinh-1..22": trigonometry.asinh,
+    "Atan-1..22": trigonometry.atan,
+    "Atanh-1..22": trigonometry.atanh,
+    "Ceil-1..22": rounding.ceil,
+    "Cos-1..22": trigonometry.cos,
+    "Cosh-1..22": trigonometry.cosh,
+    "Erf-1..22": elementwise.erf,
+    "Exp-1..22": elementwise.exp,
+    "Floor-1..22": rounding.floor,
+    "Log-1..22": elementwise.log,
+    "Neg-1..22": elementwise.neg,
+    "Reciprocal-1..22": elementwise.reciprocal,
+    "Round-1..22": rounding.round,
+    "Sigmoid-1..22": elementwise.sigmoid,
+    "Sign-1..22": elementwise.sign,
+    "Sin-1..22": trigonometry.sin,
+    "Sinh-1..22": trigonometry.sinh,
+    "Sqrt-1..22": elementwise.sqrt,
+    "Tan-1..22": trigonometry.tan,
+    "Tanh-1..22": trigonometry.tanh,
+    "BitwiseNot-18": comparison.bitwise_not,
+    "Det-11..22": matrix.determinant,
+    "HardSwish-14..22": activation.hardswish,
+    "IsNaN-9..20": comparison.isnan,
+    "Mish-18..22": self_gated.mish,
+    "Not-1": comparison.logical_not,
+    "Relu-6..14": rectifier.relu,
 }
+"""Operators of one operand that are an op, with the versions that are read."""
 
 
-def _register_unary(name: str, op: Callable[[Any], Any]) -> None:
+def _register_unary(schema: str, op: Callable[[Any], Any]) -> None:
     def translation(context: Context, X: SymbolicTensor) -> Any:
         return op(X)
 
-    translation.__doc__ = f"{name}-1..22(X) -> Y"
-    onnx(name)(translation)
+    translation.__doc__ = f"{schema}(X) -> Y"
+    onnx(schema.partition("-")[0])(translation)
 
 
-for _name, _op in _UNARY.items():
-    _register_unary(_name, _op)
+for _schema, _op in ROWS.items():
+    _register_unary(_schema, _op)
 
 
 @onnx("Identity", values=("input",), folds=False)

@@ -16,7 +16,6 @@ from ....runtime.ops import (
     normalization,
     rectifier,
     reduction,
-    self_gated,
     shaping,
     trigonometry,
 )
@@ -30,30 +29,6 @@ from .table import cast, onnx
 DOMAIN = "com.microsoft"
 
 # ---- activations ----
-
-
-@onnx("Gelu", domain=DOMAIN)
-def gelu(context: Context, X: SymbolicTensor) -> Any:
-    """Gelu-1(X) -> Y"""
-    return self_gated.gelu(X, approximate="none")
-
-
-@onnx("BiasGelu", domain=DOMAIN)
-def bias_gelu(context: Context, A: SymbolicTensor, B: SymbolicTensor) -> Any:
-    """BiasGelu-1(A, B) -> C: Gelu of the sum"""
-    return self_gated.gelu(context.broadcast("Add", A, B), approximate="none")
-
-
-@onnx("FastGelu", domain=DOMAIN)
-def fast_gelu(context: Context, X: SymbolicTensor, bias: SymbolicTensor | None = None) -> Any:
-    """FastGelu-1(X, bias?) -> Y: Gelu by tanh"""
-    return self_gated.gelu(X if bias is None else context.broadcast("Add", X, bias), approximate="tanh")
-
-
-@onnx("QuickGelu", domain=DOMAIN)
-def quick_gelu(context: Context, X: SymbolicTensor, *, alpha: float = 1.702) -> Any:
-    """QuickGelu-1(X) -> Y: X * sigmoid(alpha * X)"""
-    return X * elementwise.sigmoid(X * alpha)
 
 
 @onnx("BiasAdd", domain=DOMAIN)

@@ -31,30 +31,12 @@ for _name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
     _register(_name)
 
 
-@onnx("Not")
-def not_(context: Context, X: SymbolicTensor) -> Any:
-    """Not-1(X) -> Y"""
-    return comparison.logical_not(X)
-
-
-@onnx("BitwiseNot")
-def bitwise_not(context: Context, X: SymbolicTensor) -> Any:
-    """BitwiseNot-18(X) -> Y"""
-    return comparison.bitwise_not(X)
-
-
 @onnx("BitShift")
 def bit_shift(context: Context, X: SymbolicTensor, Y: SymbolicTensor, *, direction: str) -> Any:
     """BitShift-11..28(X, Y) -> Z"""
     if direction not in ("LEFT", "RIGHT"):
         raise ShapeError(f"direction must be LEFT or RIGHT, given {direction!r}")
     return (comparison.left_shift if direction == "LEFT" else comparison.right_shift)(X, Y)
-
-
-@onnx("IsNaN")
-def is_nan(context: Context, X: SymbolicTensor) -> Any:
-    """IsNaN-9..20(X) -> Y"""
-    return comparison.isnan(X)
 
 
 @onnx("IsInf")

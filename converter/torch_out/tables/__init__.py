@@ -19,8 +19,11 @@ from . import (  # noqa: F401
     recurrent,
     reduction,
     resize,
+    same_names,
     scanning,
     shaping,
     sorting,
     special,
 )
+
+same_names.register()  # those that the other modules leave

@@ -6,13 +6,9 @@ from typing import Any
 
 import torch.nn.functional as F
 
+from ...rows import Row
 from ..calls import functions
-from .table import Context, torch_form
-
-
-@torch_form("attention_weights")
-def _(context: Context, q: Any, k: Any, mask: Any, *, causal: bool, scale: float | None) -> Any:
-    return context.call(functions.attention_weights, q, k, mask, causal, scale)
+from .table import Context, pass_on, torch_form
 
 
 @torch_form("scaled_dot_product_attention")
@@ -37,3 +33,9 @@ def attention_with_weights(
     if dropout_mask is None:
         return weights @ v, weights
     return weights * dropout_mask * (0.0 if dropout == 1.0 else 1.0 / (1.0 - dropout)) @ v, weights
+
+
+ROWS: dict[str, Row] = {
+    "attention_weights": (functions.attention_weights, "q, k, mask, causal, scale"),
+}
+pass_on(ROWS)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-import torch
-
 from .table import torch_function
 
 OPERATORS: dict[str, Any] = {
@@ -22,17 +20,6 @@ OPERATORS: dict[str, Any] = {
     "left_shift": operator.lshift,
     "right_shift": operator.rshift,
 }
-FUNCTIONS: dict[str, Any] = {
-    "bitwise_not": operator.invert,
-    "isnan": torch.isnan,
-    "isinf": torch.isinf,
-    "isfinite": torch.isfinite,
-    "logical_and": torch.logical_and,
-    "logical_or": torch.logical_or,
-    "logical_xor": torch.logical_xor,
-    "logical_not": torch.logical_not,
-}
 for _op, _function in OPERATORS.items():
     torch_function(_op, _function, numbers=True)
-for _op, _function in FUNCTIONS.items():
-    torch_function(_op, _function)
+torch_function("bitwise_not", operator.invert)

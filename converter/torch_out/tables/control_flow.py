@@ -6,8 +6,9 @@ from typing import Any
 
 from ....runtime.ir.types import Type
 from ...dtypes import torch_dtype
+from ...rows import Row
 from ..calls import control
-from .table import Context, no_torch_form, torch_form
+from .table import Context, no_torch_form, pass_on, torch_form
 
 
 @torch_form("cond")
@@ -48,6 +49,7 @@ def _(context: Context, *tensors: Any, outputs: int, backward: Any, refusal: str
 no_torch_form("onnx_function", "its definition is converted instead")
 
 
-@torch_form("guard")
-def _(context: Context, x: Any, condition: Any, *, message: str) -> Any:
-    return context.call(control.guard, x, condition, message)
+ROWS: dict[str, Row] = {
+    "guard": (control.guard, "x, condition, message"),
+}
+pass_on(ROWS)

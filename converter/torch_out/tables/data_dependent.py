@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
+from ...rows import Row
 from ..calls import functions
-from .table import Context, torch_form
+from .table import Context, pass_on, torch_form
 
 
 @torch_form("read_sizes")
@@ -15,12 +16,13 @@ def _(context: Context, x: Any, *, symbols: tuple[str, ...]) -> Any:
     return x
 
 
-@torch_form("nonzero")
-def _(context: Context, x: Any, *, symbols: tuple[str, ...]) -> Any:
-    return context.call(torch.nonzero, x)
-
-
 @torch_form("unique")
 def _(context: Context, x: Any, *, symbols: tuple[str, ...], axis: int | None, sorted: bool) -> Any:
     result = context.call(functions.unique, x, axis, sorted)
     return tuple(result[i] for i in range(4))
+
+
+ROWS: dict[str, Row] = {
+    "nonzero": (torch.nonzero, "x"),
+}
+pass_on(ROWS)

@@ -11,9 +11,10 @@ import torch.nn.functional as F
 
 from ....runtime.ir.types import as_dtype, is_floating
 from ...dtypes import torch_dtype
+from ...rows import Row
 from ...torch_version import has_change
 from ..calls.functions import clamp_exclusive, clamp_inclusive
-from .table import Context, torch_form, torch_function
+from .table import Context, pass_on, torch_form, torch_function
 
 OPERATORS: dict[str, Any] = {
     "add": operator.add,
@@ -23,49 +24,10 @@ OPERATORS: dict[str, Any] = {
     "floor_divide": operator.floordiv,
     "remainder": operator.mod,
 }
-FUNCTIONS: dict[str, Any] = {
-    "neg": operator.neg,
-    "sign": torch.sign,
-    "abs": torch.abs,
-    "reciprocal": torch.reciprocal,
-    "sqrt": torch.sqrt,
-    "rsqrt": torch.rsqrt,
-    "exp": torch.exp,
-    "expm1": torch.expm1,
-    "log": torch.log,
-    "log1p": torch.log1p,
-    "log2": torch.log2,
-    "log10": torch.log10,
-    "sigmoid": torch.sigmoid,
-    "erf": torch.erf,
-    "erfc": torch.erfc,
-    "erfinv": torch.erfinv,
-    "lgamma": torch.lgamma,
-    "sin": torch.sin,
-    "cos": torch.cos,
-    "tan": torch.tan,
-    "asin": torch.asin,
-    "acos": torch.acos,
-    "atan": torch.atan,
-    "atan2": torch.atan2,
-    "sinh": torch.sinh,
-    "cosh": torch.cosh,
-    "tanh": torch.tanh,
-    "asinh": torch.asinh,
-    "acosh": torch.acosh,
-    "atanh": torch.atanh,
-    "floor": torch.floor,
-    "ceil": torch.ceil,
-    "round": torch.round,
-    "trunc": torch.trunc,
-    "fmod": torch.fmod,
-    "maximum": torch.maximum,
-    "minimum": torch.minimum,
-}
 for _op, _function in OPERATORS.items():
     torch_function(_op, _function, numbers=True)
-for _op, _function in FUNCTIONS.items():
-    torch_function(_op, _function)
+torch_function("fmod", torch.fmod)
+torch_function("neg", operator.neg)
 
 
 @torch_form("pow", numbers=True)
@@ -77,11 +39,6 @@ def _(context: Context, a: Any, b: Any) -> Any:
     if isinstance(b, int) and b < 0:
         b = context.call(torch.full, (), b, dtype=torch_dtype(context.y.dtype))
     return context.call(torch.pow, a, b)
-
-
-@torch_form("polygamma")
-def _(context: Context, x: Any, *, order: int) -> Any:
-    return context.call(torch.polygamma, order, x)
 
 
 @torch_form("where", numbers=True)
@@ -126,3 +83,9 @@ def _(context: Context, x: Any) -> Any:
 @torch_form("bitcast")
 def _(context: Context, x: Any, *, dtype: np.dtype[Any]) -> Any:
     return x.view(torch_dtype(as_dtype(dtype)))
+
+
+ROWS: dict[str, Row] = {
+    "polygamma": (torch.polygamma, "order, x"),
+}
+pass_on(ROWS)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...rows import Row
 from ..calls import matrices
-from .table import Context, no_torch_form, torch_form, torch_function
+from .table import Context, no_torch_form, pass_on, torch_form, torch_function
 
 torch_function("magnitude", matrices.magnitude)
 no_torch_form("cofactors", "it occurs in gradients of determinants only, which torch computes by itself")
-
-
-@torch_form("dft")
-def _(context: Context, x: Any, *, axes: tuple[int, ...], inverse: bool, norm: str) -> Any:
-    return context.call(matrices.dft, x, axes, inverse, norm)
 
 
 def _form_of(function: Any, count: int) -> Any:
@@ -32,3 +28,9 @@ for _name, _count in {
     "cholesky_solve": 1, "solve_triangular": 1, "pseudo_inverse": 1, "ldl": 2, "ldl_solve": 1,
 }.items():  # fmt: skip
     torch_form(_name)(_form_of(getattr(matrices, _name), _count))
+
+
+ROWS: dict[str, Row] = {
+    "dft": (matrices.dft, "x, axes, inverse, norm"),
+}
+pass_on(ROWS)

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from .table import Context, torch_form
+from ...rows import Row
+from .table import Context, pass_on, torch_form
 
 
 @torch_form("layer_norm")
@@ -18,11 +19,6 @@ def _(context: Context, x: Any, weight: Any, bias: Any, *, axes_count: int, eps:
 @torch_form("rms_norm")
 def _(context: Context, x: Any, weight: Any, *, axes_count: int, eps: float) -> Any:
     return context.call(F.rms_norm, x, context.last_sizes(axes_count), weight, eps)
-
-
-@torch_form("group_norm")
-def _(context: Context, x: Any, weight: Any, bias: Any, *, groups: int, eps: float) -> Any:
-    return context.call(torch.group_norm, x, groups, weight, bias, eps)
 
 
 @torch_form("standardize")
@@ -84,3 +80,9 @@ def _standardize(context: Context, x: Any, axes_count: int, eps: float) -> tuple
 def _affine(x: Any, weight: Any, bias: Any) -> Any:
     x = x if weight is None else x * weight
     return x if bias is None else x + bias
+
+
+ROWS: dict[str, Row] = {
+    "group_norm": (torch.group_norm, "x, groups, weight, bias, eps"),
+}
+pass_on(ROWS)

@@ -6,9 +6,10 @@ from typing import Any
 
 import torch.nn.functional as F
 
+from ...rows import Row
 from ..calls import functions
 from .convolution import symmetric
-from .table import Context, torch_form
+from .table import Context, pass_on, torch_form
 
 MAX = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
 AVERAGE = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)
@@ -80,17 +81,18 @@ def _(
     return context.call(functions.avg_pool_gradient, g, size, *options)
 
 
+@torch_form("adaptive_max_pool")
+def _(context: Context, x: Any, *, output_size: Any) -> Any:
+    result = context.call(ADAPTIVE_MAX[len(output_size) - 1], x, output_size, context.used[1])
+    return (result[0], result[1]) if context.used[1] else (result, None)
+
+
 @torch_form("adaptive_avg_pool")
 def _(context: Context, x: Any, *, output_size: Any) -> Any:
     return context.call(ADAPTIVE_AVERAGE[len(output_size) - 1], x, output_size)
 
 
-@torch_form("adaptive_avg_pool_gradient")
-def _(context: Context, g: Any, *, size: Any) -> Any:
-    return context.call(functions.adaptive_avg_pool_gradient, g, size)
-
-
-@torch_form("adaptive_max_pool")
-def _(context: Context, x: Any, *, output_size: Any) -> Any:
-    result = context.call(ADAPTIVE_MAX[len(output_size) - 1], x, output_size, context.used[1])
-    return (result[0], result[1]) if context.used[1] else (result, None)
+ROWS: dict[str, Row] = {
+    "adaptive_avg_pool_gradient": (functions.adaptive_avg_pool_gradient, "g, size"),
+}
+pass_on(ROWS)

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from ...dtypes import torch_dtype
-from .table import Context, torch_form
+from ...rows import Row
+from .table import Context, pass_on, torch_form
 
 
 def _empty(context: Context, shape: Any) -> Any:
@@ -39,11 +40,6 @@ def _(context: Context, *, shape: Any, low: int, high: int, dtype: Any) -> Any:
     return context.call(torch.randint, low, high, shape, dtype=torch_dtype(context.y.dtype), **context.placement())
 
 
-@torch_form("bernoulli_each")
-def _(context: Context, probability: Any) -> Any:
-    return context.call(torch.bernoulli, probability)
-
-
 @torch_form("cauchy")
 def _(context: Context, *, shape: Any, median: float, scale: float, dtype: Any) -> Any:
     return _empty(context, shape).cauchy_(median, scale)
@@ -59,26 +55,16 @@ def _(context: Context, *, shape: Any, mean: float, deviation: float, dtype: Any
     return _empty(context, shape).log_normal_(mean, deviation)
 
 
-@torch_form("normal_each")
-def _(context: Context, mean: Any, deviation: Any) -> Any:
-    return context.call(torch.normal, mean, deviation)
-
-
-@torch_form("poisson")
-def _(context: Context, rate: Any) -> Any:
-    return context.call(torch.poisson, rate)
-
-
-@torch_form("binomial")
-def _(context: Context, count: Any, probability: Any) -> Any:
-    return context.call(torch.binomial, count, probability)
-
-
-@torch_form("multinomial")
-def _(context: Context, weights: Any, *, count: int, replacement: bool) -> Any:
-    return context.call(torch.multinomial, weights, count, replacement)
-
-
 @torch_form("random_permutation")
 def _(context: Context, *, size: Any, dtype: Any) -> Any:
     return context.call(torch.randperm, size, dtype=torch_dtype(context.y.dtype), **context.placement())
+
+
+ROWS: dict[str, Row] = {
+    "bernoulli_each": (torch.bernoulli, "probability"),
+    "normal_each": (torch.normal, "mean, deviation"),
+    "poisson": (torch.poisson, "rate"),
+    "binomial": (torch.binomial, "count, probability"),
+    "multinomial": (torch.multinomial, "weights, count, replacement"),
+}
+pass_on(ROWS)

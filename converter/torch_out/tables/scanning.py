@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 
+from ...rows import Row
 from ..calls import recurrence
 from .reduction import same_dtype
-from .table import Context, torch_form
+from .table import Context, pass_on, torch_form
 
 
 @torch_form("cumsum")
@@ -21,16 +22,6 @@ def _(context: Context, x: Any, *, axis: int) -> Any:
     return context.call(torch.cumprod, x, axis, **same_dtype(context))
 
 
-@torch_form("linear_recurrence")
-def _(context: Context, factors: Any, terms: Any, *, axis: int) -> Any:
-    return context.call(recurrence.linear_recurrence, factors, terms, axis)
-
-
-@torch_form("logcumsumexp")
-def _(context: Context, x: Any, *, axis: int) -> Any:
-    return context.call(torch.logcumsumexp, x, axis)
-
-
 @torch_form("cummax")
 def _(context: Context, x: Any, *, axis: int) -> Any:
     result = context.call(torch.cummax, x, axis)
@@ -41,3 +32,10 @@ def _(context: Context, x: Any, *, axis: int) -> Any:
 def _(context: Context, x: Any, *, axis: int) -> Any:
     result = context.call(torch.cummin, x, axis)
     return result[0], result[1]
+
+
+ROWS: dict[str, Row] = {
+    "linear_recurrence": (recurrence.linear_recurrence, "factors, terms, axis"),
+    "logcumsumexp": (torch.logcumsumexp, "x, axis"),
+}
+pass_on(ROWS)

@@ -9,8 +9,9 @@ import torch
 import torch.nn.functional as F
 
 from ....runtime.ops.common import normalize_axis
+from ...rows import Row
 from ..calls import functions
-from .table import Context, torch_form
+from .table import Context, pass_on, torch_form
 
 
 @torch_form("reshape")
@@ -41,11 +42,6 @@ def _(context: Context, x: Any, *, starts: Any, stops: Any, steps: Any, axes: An
     return context.call(operator.getitem, x, tuple(index))
 
 
-@torch_form("flip")
-def _(context: Context, x: Any, *, axes: tuple[int, ...]) -> Any:
-    return context.call(torch.flip, x, axes)
-
-
 @torch_form("tile")
 def _(context: Context, x: Any, *, repeats: Any) -> Any:
     return x.repeat(repeats)
@@ -54,11 +50,6 @@ def _(context: Context, x: Any, *, repeats: Any) -> Any:
 @torch_form("roll")
 def _(context: Context, x: Any, *, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Any:
     return context.call(torch.roll, x, shifts, axes) if context.x.rank and axes else x
-
-
-@torch_form("triangle")
-def _(context: Context, x: Any, *, k: int, upper: bool) -> Any:
-    return context.call(torch.triu if upper else torch.tril, x, k)
 
 
 @torch_form("slice_scatter")
@@ -80,3 +71,14 @@ def _(context: Context, x: Any, *, before: Any, after: Any, mode: str, value: fl
         filler = {"value": value} if mode == "constant" and value else {}
         return context.call(F.pad, x, flat, mode, **filler)
     return context.call(functions.pad_or_crop, x, before, after, mode)
+
+
+@torch_form("triangle")
+def _(context: Context, x: Any, *, k: int, upper: bool) -> Any:
+    return context.call(torch.triu if upper else torch.tril, x, k)
+
+
+ROWS: dict[str, Row] = {
+    "flip": (torch.flip, "x, axes"),
+}
+pass_on(ROWS)

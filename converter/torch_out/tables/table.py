@@ -9,11 +9,13 @@ keyword, sizes known only at run time as proxies of ints. It returns the output,
 
 Operations on the proxies are recorded as a graph. A form uses a single torch function where there is one, so that
 the gradient is torch's own. `no_torch_form("op", "reason")` states that an op has no form.
+
+Forms that only pass arguments on are rows: `pass_on({"softmax": (F.softmax, "x, dim=axis")})`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +23,9 @@ from torch import fx
 
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import Type
+from ....runtime.ops.registry import Op, get
 from ....runtime.registration import register, register_as
+from ...rows import Call, Row
 
 Form = Callable[..., Any]
 
@@ -87,6 +91,21 @@ def torch_form(*ops: str, numbers: bool = False) -> Callable[[Form], Form]:
 def torch_function(op: str, function: Callable[..., Any], *, numbers: bool = False) -> None:
     """Register a torch function for an op without attributes; it takes exactly the op's operands."""
     torch_form(op, numbers=numbers)(lambda context, *operands: context.call(function, *operands))
+
+
+def pass_on(rows: Mapping[str, Row]) -> None:
+    """Register ops that pass their operands and attributes on to a function, by the names that the op gives them."""
+    for name, row in rows.items():
+        op = get(name)
+        torch_form(name)(_passing_on(op, Call(row, [*op.input_names, *op.attribute_defaults])))
+
+
+def _passing_on(op: Op, call: Call) -> Form:
+    def form(context: Context, *operands: Any, **attributes: Any) -> Any:
+        args, kwargs = call.arguments(dict(zip(op.input_names, operands, strict=True)) | attributes)
+        return context.call(call.function, *args, **kwargs)
+
+    return form
 
 
 def no_torch_form(op: str, reason: str) -> None:

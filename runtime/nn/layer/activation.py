@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import checks
-from ...functional import activations
+from ...functional import activations, rectifiers
 from ...functional.normalization import lrn
 from ..cell import Cell
 from .rectifier import (
@@ -246,6 +246,8 @@ _BY_NAME: dict[str, type[Cell]] = {
     "softsign": Softsign, "prelu": PReLU, "leakyrelu": LeakyReLU, "hswish": HSwish, "hsigmoid": HSigmoid,
     "logsigmoid": LogSigmoid, "softshrink": SoftShrink, "hshrink": HShrink, "mish": Mish, "glu": GLU,
 }  # fmt: skip
+FUNCTIONS = {"relu": rectifiers.relu, "gelu": activations.gelu}
+"""Those that a transformer takes by name: functions, whose GELU is exact, unlike that of the Cell."""
 
 
 def get_activation(name: str | None, prim_name: str | None = None) -> Cell | None:

@@ -9,9 +9,8 @@ from typing import Any
 from ... import checks
 from ...common.dtype import float32
 from ...common.initializer import initializer
-from ...functional.activations import gelu
-from ...functional.rectifiers import relu
 from ..cell import Cell
+from .activation import FUNCTIONS
 from .basic import Dense, Dropout
 from .container import CellList
 from .multihead_attention import MultiheadAttention
@@ -25,8 +24,6 @@ __all__ = [
     "TransformerEncoder",
     "TransformerEncoderLayer",
 ]
-
-ACTIVATIONS = {"relu": relu, "gelu": gelu}
 
 
 class _TransformerLayer(Cell):
@@ -59,7 +56,7 @@ class _TransformerLayer(Cell):
 
     def _function(self, activation: Any) -> Callable[[Any], Any]:
         if isinstance(activation, str):
-            return ACTIVATIONS[checks.one_of(activation, "activation", tuple(ACTIVATIONS), of=self.cls_name)]
+            return FUNCTIONS[checks.one_of(activation, "activation", tuple(FUNCTIONS), of=self.cls_name)]
         if not callable(activation):
             raise ValueError(
                 f"For '{self.cls_name}', 'activation' must be a name, a Cell or a function, but got {activation!r}"

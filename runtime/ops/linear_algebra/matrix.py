@@ -37,7 +37,7 @@ def inverse(x: Tensor, *, paired: bool = False) -> Tensor:
     """The inverse of each matrix (..., n, n); `ShapeError` if one is singular. ATen linalg_inv."""
 
 
-inverse.traits = Traits(costly=True)
+inverse.traits = Traits(costly=True, in_cells=True)
 
 
 _one_to_one = Numbers("n", "n")
@@ -230,7 +230,7 @@ def cholesky(x: Tensor, *, paired: bool = False) -> Tensor:
     """
 
 
-cholesky.traits = Traits(costly=True)
+cholesky.traits = Traits(costly=True, in_cells=True)
 
 
 cholesky.infer(_one_to_one.infer(require_square))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import operator
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 
 import cellbridge.runtime as ms
+from cellbridge.converter.capture.tables.same_names import translation_of
 from cellbridge.runtime import ops
 from cellbridge.runtime.ops import special
 from cellbridge.runtime.ops.registry import Op, evaluate, family
 from cellbridge.runtime.precision import compute_in
 from cellbridge.runtime.traits import Traits
 from tests.runtime.ops.cases import OpCase
-from tests.runtime.ops.checks import attributes_of, inputs_of, run_kernel
+from tests.runtime.ops.checks import as_torch, attributes_of, inputs_of, run_kernel
 from tests.runtime.ops.test_all_ops import CASES
 from tests.runtime.ops.trait_measures import MEASURES, has_body
 
@@ -186,3 +192,42 @@ def test_sub_programs_run_in_the_dtypes_that_they_are_given(case: OpCase) -> Non
         result = ALL[case.op](*tensors, **attributes)
     for y, expected in zip(result if isinstance(result, tuple) else (result,), run_kernel(case, inputs), strict=True):
         np.testing.assert_array_equal(y.asnumpy(), expected)
+
+
+# ---- where else ops are ----
+
+IN_TORCH = {
+    "bitwise_not": "it is written as an operator",
+    "elu": "the function takes alpha alone",
+    "equal": "the function is of whole tensors",
+    "floor_divide": "it is written as an operator",
+    "linear": "vectors and matrices are multiplied by another ATen operator",
+    "matmul": "it is written as an operator, and is several ATen operators",
+    "reshape": "a method, for the sizes as they are",
+}
+"""Why ops aren't `in_torch` though torch has a function of the name with the same arguments."""
+
+
+def torch_function_of(op: Op) -> Any:
+    """The function of torch that has an op's name, operands and attributes; None if there is none."""
+    for module, prefix in ((torch, ""), (torch.nn.functional, ""), (torch.special, "special_")):
+        operator = getattr(torch.ops.aten, f"{prefix}{op.name}", None)
+        if hasattr(module, op.name) and operator is not None and "default" in operator.overloads():
+            with contextlib.suppress(ValueError):
+                translation_of(op, operator.default._schema)
+                return getattr(module, op.name)
+    return None
+
+
+def test_ops_are_in_torch_or_there_is_a_reason() -> None:
+    there = {op.name for op in ALL.values() if torch_function_of(op) is not None}
+    assert there == {op.name for op in ALL.values() if op.traits.in_torch} | IN_TORCH.keys()
+
+
+@pytest.mark.parametrize("op", [op for op in ALL.values() if op.traits.in_torch], ids=lambda op: op.name)
+def test_the_function_in_torch_computes_the_op(op: Op) -> None:
+    function = operator.attrgetter(f"{op.traits.in_torch}.{op.name}".removeprefix("torch."))(torch)
+    for case in CASES_OF[op.name]:
+        inputs = inputs_of(case, "float64")
+        found = function(*map(as_torch, inputs), **attributes_of(case, inputs))
+        np.testing.assert_allclose(found.numpy(), run_kernel(case, inputs)[0], rtol=1e-9, atol=1e-12)
