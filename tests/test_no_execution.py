@@ -100,7 +100,6 @@ EXCEPTIONS: dict[Found, str] = {
     ): "runs the script of a reproduction, in which no name from the network stands",
     ("parity/out_of_core/repeated.py::RepeatedPrograms._moved", "getattr"): DTYPE,
     ("parity/sides/torch_program.py::capture_program", "getattr"): DTYPE,
-    ("parity/sides/torch_recorder.py::Recorder.reference_outputs", "getattr"): DTYPE,
     ("parity/sides/torch_program.py::_cast", "getattr"): DTYPE,
     ("parity/checking/engine.py::_dtype_notes", "getattr"): DTYPE,
     ("parity/sides/given_dtypes.py::keep_dtypes_if_needed", "getattr"): DTYPE,

@@ -7,60 +7,107 @@ Capture and the torch side of a parity run both use `watch`, so that "output `[0
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextvars import ContextVar
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
+from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import CellCall
 from ..structure.program_names import named_modules
 from .containers import is_stateful, open_containers
+from .replaced_forward import replaced_forward
 
 
-class Visitor(Protocol):
-    """Receives the events of a run; the tensors that it returns replace those that it receives."""
+class Visitor:
+    """Receives the events of a run; the tensors that it returns replace those that it receives.
+
+    It changes nothing unless a class that is derived from it does.
+    """
 
     def enter(self, number: int, call: CellCall, module: torch.nn.Module, slots: Sequence[str]) -> None:
         """A Cell is called with tensors of these names; `number` counts the calls of the run from 0 (the root)."""
 
     def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor goes into the Cell; `position` counts the call's tensors, `slot` names this one."""
+        return tensor
 
     def returns(self, number: int, result: Any, slots: Sequence[str]) -> None:
         """The Cell returns tensors of these names; a call of `output` follows for each."""
 
     def output(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor comes out of the Cell."""
+        return tensor
 
     def leave(self, number: int, module: torch.nn.Module) -> None:
-        """The Cell has returned."""
+        """The Cell has returned, or has raised what a Cell around it caught."""
+
+    def raised(self, module: torch.nn.Module, error: Exception) -> Any:
+        """A Cell inside the root raises; return what it returns instead, or None if the error goes on."""
+        return None
+
+
+class CurrentCell(Visitor):
+    """Knows which Cell is running.
+
+    Attributes:
+        paths: the paths of the Cells that are running, innermost last; "" before the root is called.
+    """
+
+    def __init__(self) -> None:
+        self.paths = [""]
+
+    def enter(self, number: int, call: CellCall, module: torch.nn.Module, slots: Sequence[str]) -> None:
+        """A Cell is called."""
+        self.paths.append(call.path)
+
+    def leave(self, number: int, module: torch.nn.Module) -> None:
+        """It has returned."""
+        self.paths.pop()
 
 
 @contextlib.contextmanager
-def watch(root: torch.nn.Module, visitor: Visitor, only: Collection[str] | None = None) -> Iterator[None]:
-    """Within the context, report calls of `root` and of its submodules (of the paths in `only`) to `visitor`.
+def watch(
+    root: torch.nn.Module, visitor: Visitor, only: Collection[str] | None = None, *, catch: bool = False
+) -> Iterator[None]:
+    """Within the context, report calls of `root` and of its submodules to `visitor`.
 
-    The visitor must return new tensors (a clone, not a view), so that each boundary crossing is a separate tensor. A
-    module that changes its input in place still does: the change is copied back when it returns.
+    A tensor that the visitor replaces must be a new one (a clone, not a view), so that each boundary crossing is a
+    separate tensor. A module that changes such an input in place still does: the change is copied back when it returns.
+
+    Args:
+        root: the network.
+        visitor: receives the events.
+        only: paths of the modules to watch; None for all.
+        catch: whether the visitor is asked what a Cell inside returns in place of an exception.
     """
     watcher = _Watcher(visitor)
-    handles: list[Any] = []
-    for path, class_name, module in named_modules(root):
-        if isinstance(module, torch.jit.ScriptModule):
-            continue  # compiled: it runs no Python hooks, but its parent's boundary covers it
-        if only is not None and path not in only:
-            continue
-        before, after = watcher.hooks(path, class_name, is_root=module is root)
-        handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
-        handles.append(module.register_forward_hook(after, with_kwargs=True))
-    try:
+    with contextlib.ExitStack() as stack:
+        for path, class_name, module in named_modules(root):
+            if isinstance(module, torch.jit.ScriptModule):
+                continue  # compiled: it runs no Python hooks, but its parent's boundary covers it
+            if only is not None and path not in only:
+                continue
+            before, after = watcher.hooks(path, class_name, is_root=module is root)
+            stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
+            stack.callback(module.register_forward_hook(after, with_kwargs=True).remove)
+            if catch and path:
+                stack.enter_context(replaced_forward(module, watcher.catching(module)))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A call that is running, with each input tensor as given, as the visitor replaced it, and its version then."""
+
+    number: int
+    module: torch.nn.Module
+    inputs: list[tuple[torch.Tensor, torch.Tensor, int]]
 
 
 class _Watcher:
@@ -68,8 +115,7 @@ class _Watcher:
         self.visitor = visitor
         self.count = 0
         self.calls_of: dict[str, int] = {}
-        # number of the call, and for each input tensor (original, replacement by the visitor, its version at that time)
-        self.stack: list[tuple[int, list[tuple[torch.Tensor, torch.Tensor, int]]]] = []
+        self.stack: list[_Running] = []
 
     def hooks(self, path: str, class_name: str, *, is_root: bool) -> tuple[Any, Any]:
         def before(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
@@ -83,7 +129,7 @@ class _Watcher:
             self.count += 1
             index = self.calls_of.get(path, 0)
             self.calls_of[path] = index + 1
-            parent = self.stack[-1][0] if self.stack else None
+            parent = self.stack[-1].number if self.stack else None
             inputs: list[tuple[torch.Tensor, torch.Tensor, int]] = []
             open_containers((args, kwargs))
             is_leaf = None if is_root else is_stateful
@@ -94,15 +140,16 @@ class _Watcher:
             for position, (place, slot) in enumerate(places):
                 original = leaves[place]
                 visited = leaves[place] = self.visitor.input(number, position, slot, original)
-                inputs.append((original, visited, _version(visited)))
-            self.stack.append((number, inputs))
-            return pytree.tree_unflatten(leaves, spec)
+                if visited is not original:
+                    inputs.append((original, visited, _version(visited)))
+            self.stack.append(_Running(number, module, inputs))
+            return pytree.tree_unflatten(leaves, spec) if inputs else None
 
         def after(module: torch.nn.Module, args: Any, kwargs: Any, result: Any) -> Any:
             if not _is_watching():
                 return None
-            number, inputs = self.stack.pop()
-            for original, visited, version in inputs:
+            running = self._returning(module)
+            for original, visited, version in running.inputs:
                 if _version(visited) != version:
                     original.copy_(visited)
             open_containers(result)
@@ -113,13 +160,41 @@ class _Watcher:
                 for place, (key, leaf) in enumerate(leaves)
                 if isinstance(leaf, torch.Tensor)
             }
-            self.visitor.returns(number, result, list(slots.values()))
+            self.visitor.returns(running.number, result, list(slots.values()))
+            is_changed = False
             for position, (place, slot) in enumerate(slots.items()):
-                values[place] = self.visitor.output(number, position, slot, values[place])
-            self.visitor.leave(number, module)
-            return pytree.tree_unflatten(values, spec)
+                original = values[place]
+                values[place] = self.visitor.output(running.number, position, slot, original)
+                is_changed |= values[place] is not original
+            self.visitor.leave(running.number, module)
+            return pytree.tree_unflatten(values, spec) if is_changed else None
 
         return before, after
+
+    def _returning(self, module: torch.nn.Module) -> _Running:
+        """Return the call that returns; those inside that haven't have raised what was caught."""
+        while self.stack[-1].module is not module:
+            raised = self.stack.pop()
+            self.visitor.leave(raised.number, raised.module)
+        return self.stack.pop()
+
+    def catching(self, module: torch.nn.Module) -> Callable[..., Any]:
+        """Return a module's forward whose exceptions the visitor may replace by a result."""
+        forward = module.forward
+
+        @functools.wraps(forward)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return forward(*args, **kwargs)
+            except CellbridgeError:
+                raise
+            except Exception as error:  # any exception of the user's code is a finding
+                result = self.visitor.raised(module, error)
+                if result is None:
+                    raise
+                return result
+
+        return guarded
 
 
 def _version(tensor: torch.Tensor) -> int:

@@ -17,6 +17,7 @@ from torch.fx.experimental.proxy_tensor import (
 from torch.fx.experimental.symbolic_shapes import uninteresting_files
 
 from ...runtime.ir.types import CellCall
+from .cell_hooks import Visitor
 
 _LIBRARY = torch.library.Library("cellbridge", "DEF")  # type: ignore[no-untyped-call]
 _LIBRARY.define("boundary(Tensor x, int call, int position, bool is_output) -> Tensor")  # type: ignore[no-untyped-call]
@@ -37,7 +38,7 @@ BOUNDARY = torch.ops.cellbridge.boundary.default
 torch.fx.node.has_side_effect(BOUNDARY)
 
 
-class Marker:
+class Marker(Visitor):
     """A visitor that marks every boundary and records the calls.
 
     Attributes:
@@ -60,15 +61,9 @@ class Marker:
         """Mark an input."""
         return self._mark(number, position, slot, tensor, is_output=False)
 
-    def returns(self, number: int, result: Any, slots: Sequence[str]) -> None:
-        """Do nothing."""
-
     def output(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """Mark an output."""
         return self._mark(number, position, slot, tensor, is_output=True)
-
-    def leave(self, number: int, module: torch.nn.Module) -> None:
-        """Do nothing."""
 
     def _mark(self, number: int, position: int, slot: str, tensor: torch.Tensor, *, is_output: bool) -> torch.Tensor:
         self.slots[number, position, is_output] = slot

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
-from ...recorder import bind_arguments, named_tensors
+from ...converter.capture.cell_hooks import Visitor
+from ...runtime.ir.types import CellCall
 from ...runtime.programs.call import as_array
 from ..sides.records import INPUT, OUTPUT, Array, Key
 
 
 @dataclass
-class Passage:
+class Passage(Visitor):
     """The values that crossed boundaries while a network ran, in their order.
 
     Attributes:
@@ -33,43 +33,29 @@ class Passage:
     values: dict[Key, torch.Tensor] = field(default_factory=dict)
     callers: dict[tuple[str, int], str] = field(default_factory=dict)
     classes: dict[str, str] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)
+    _running: list[tuple[str, int]] = field(default_factory=list)
 
+    def enter(self, number: int, call: CellCall, module: torch.nn.Module, slots: Sequence[str]) -> None:
+        """Record a call; a step may call the network several times, and they are counted on."""
+        index = self._counts[call.path] = self._counts.get(call.path, -1) + 1
+        self.classes[call.path] = call.class_name
+        self.callers[call.path, index] = self._running[-1][0] if self._running else ""
+        self._running.append((call.path, index))
 
-@contextmanager
-def watch(module: torch.nn.Module, passage: Passage) -> Iterator[None]:
-    """Within the context, calls of the modules are recorded."""
-    handles = []
-    counts: dict[str, int] = {}
-    running: list[tuple[str, int]] = []
+    def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
+        """Record what goes into a Cell."""
+        self.values[Key(*self._running[-1], INPUT, slot)] = tensor.detach().clone()
+        return tensor
 
-    def add_hooks(path: str, inner: torch.nn.Module) -> None:
-        def before(inner: torch.nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-            call = counts[path] = counts.get(path, -1) + 1
-            passage.classes[path] = type(inner).__name__
-            passage.callers[path, call] = running[-1][0] if running else ""
-            running.append((path, call))
-            for name, value in bind_arguments(inner.forward, args, kwargs)[0].items():
-                add(Key(path, call, INPUT, ""), value, name)
+    def output(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
+        """Record what comes out of it."""
+        self.values[Key(*self._running[-1], OUTPUT, slot)] = tensor.detach().clone()
+        return tensor
 
-        def after(inner: torch.nn.Module, args: tuple[object, ...], result: object) -> None:
-            path, call = running.pop()
-            add(Key(path, call, OUTPUT, ""), result, "")
-
-        handles.append(inner.register_forward_pre_hook(before, with_kwargs=True))
-        handles.append(inner.register_forward_hook(after))
-
-    def add(key: Key, value: object, name: str) -> None:
-        for slot, tensor in named_tensors(value, name):
-            if isinstance(tensor, torch.Tensor):
-                passage.values[key._replace(slot=slot)] = tensor.detach().clone()
-
-    try:
-        for path, inner in module.named_modules():
-            add_hooks(path, inner)
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    def leave(self, number: int, module: torch.nn.Module) -> None:
+        """It has returned."""
+        self._running.pop()
 
 
 def aligned(whole: Passage, step: Passage) -> Iterator[tuple[Key, Array, Array]]:

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...converter.capture.cell_hooks import watch
 from ...runtime.programs.call import as_array
 from ..results.cell_report import CellReport
 from ..results.comparison import FAIL, Comparison
 from ..sides.records import INPUT, Array
 from ..verdicts.deviations import reference_error
 from ..verdicts.judge import Tolerance, judge
-from .boundaries import Passage, aligned, watch
+from .boundaries import Passage, aligned
 from .decoder import Decoder, cast, in_chunks
 from .modes import Mode
 from .passing import Passed, wrongly_passed

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 
-from ...recorder import bind_arguments, map_tensors
 from ...runtime.ir.types import CellCall
+from ..sides.cell_arguments import input_tensors, output_tensors
 from ..sides.records import INPUT, OUTPUT, Key
 
 
@@ -42,15 +42,15 @@ class Observer:
         self._counts[path] = index + 1
         self.calls.append(CellCall(path, class_name, index, self._running[-1] if self._running else None))
         self._running.append(len(self.calls) - 1)
-        named, again = bind_arguments(function, args, kwargs)
-        given = {
-            name: map_tensors(value, name, lambda slot, x: self._cross(Key(path, index, INPUT, slot), x))
-            for name, value in named.items()
-        }
-        args, kwargs = again(given)
+        slots, tensors, with_tensors = input_tensors(function, args, kwargs, is_array)
+        args, kwargs = with_tensors(self._cross_all(path, index, INPUT, slots, tensors))
         result = function(*args, **kwargs)
         self._running.pop()
-        return map_tensors(result, "", lambda slot, x: self._cross(Key(path, index, OUTPUT, slot or "result"), x))
+        slots, tensors, result_with = output_tensors(result, is_array)
+        return result_with(self._cross_all(path, index, OUTPUT, slots, tensors))
+
+    def _cross_all(self, path: str, index: int, kind: str, slots: Sequence[str], tensors: Sequence[Any]) -> list[Any]:
+        return [self._cross(Key(path, index, kind, slot), x) for slot, x in zip(slots, tensors, strict=True)]
 
     def _cross(self, key: Key, value: Any) -> Any:
         name = str(len(self.keys))
@@ -59,3 +59,8 @@ class Observer:
             value = value + self.taps[name]
         self.values[name] = jnp.asarray(value)
         return value
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array of JAX, or one that is traced."""
+    return hasattr(value, "shape") and hasattr(value, "dtype")

@@ -19,6 +19,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.capture.containers import open_containers
+from ...converter.capture.replaced_forward import replaced_forward
 from ...runtime.errors import CellbridgeError
 from ...runtime.tree import Structure, unflatten
 from ..options import Options
@@ -28,7 +29,6 @@ from ..results.structure import OTHER_RESULT, StructureDifference
 from ..sides.records import OUTPUT, Array, Records
 from ..sides.run import FORWARD, Run
 from ..sides.torch_side import TorchSide
-from ..support.replaced_forward import replaced_forward
 
 CLOSE = 1e-3
 """Relative distance of results that are the same answer, if a wrong one: others are farther apart."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Set
 from typing import Any
 
-from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ...converter.capture.cell_hooks import CurrentCell, watch
 from ...converter.structure.program_names import named_modules
-from ..probing.operations import watch
+from ..probing.operations import watch as watch_operators
 from ..probing.switches import SWITCHING
 from ..results.cell_report import CellReport
 from ..results.comparison import PASS
@@ -66,36 +65,23 @@ def _listed(names: Set[str]) -> str:
 
 def _operators_of(side: TorchSide, paths: Set[str]) -> Operators:
     """Return the operators that each Cell calls in a run on the given inputs, those of inner ones apart."""
-    watching = _Operators()
-    with _following(side.module, paths, watching.stack):
-        return watch(side, watching).found
-
-
-@contextmanager
-def _following(module: nn.Module, paths: Set[str], stack: list[str]) -> Iterator[None]:
-    """Keep the path of the Cell that is being called at the end of `stack`."""
-    with ExitStack() as hooks:
-        for path, _, inner in named_modules(module):
-            if path in paths:
-                before = inner.register_forward_pre_hook(lambda *_, path=path: stack.append(path))
-                after = inner.register_forward_hook(lambda *_: stack.pop() and None, always_call=True)
-                hooks.callback(before.remove)
-                hooks.callback(after.remove)
-        yield
+    cell = CurrentCell()
+    with watch(side.module, cell, paths):
+        return watch_operators(side, _Operators(cell)).found
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A mode that collects the operators of each Cell."""
 
-    def __init__(self) -> None:
+    def __init__(self, cell: CurrentCell) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.stack: list[str] = []
+        self.cell = cell
         self.found: Operators = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__.removesuffix("_")
-        if name not in ARRANGING and self.stack:
-            self.found.setdefault(self.stack[-1], set()).add(_with_settings(func, name, args, kwargs or {}))
+        if name not in ARRANGING and len(self.cell.paths) > 1:
+            self.found.setdefault(self.cell.paths[-1], set()).add(_with_settings(func, name, args, kwargs or {}))
         return func(*args, **(kwargs or {}))
 
 

@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from ...converter.capture.containers import open_containers
 from ...converter.capture.export_errors import eager_error
 from ...converter.capture.modes import in_mode
+from ...converter.capture.replaced_forward import replaced_forward
 from ...converter.dtypes import is_inexact
 from ...converter.mapped_weights import MappedWeights
 from ...converter.seed import manual_seed
@@ -25,7 +26,6 @@ from ...runtime.programs.call import as_array
 from ..options import Options
 from ..sides.cotangents import loss_gradients, tensor_like
 from ..sides.run import random_cotangents
-from ..support.replaced_forward import replaced_forward
 from .division import Part
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ..support.replaced_forward import replaced_forward
+from ...converter.capture.replaced_forward import replaced_forward
 from .boundaries import NetworkCall, PartCall, placed_tensors
 from .division import Part
 

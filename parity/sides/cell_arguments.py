@@ -57,7 +57,10 @@ def input_tensors(
     Returns:
         Their slots (`x`, `states[0]`), the tensors, and a function that builds the arguments with other tensors.
     """
-    bound = _try_bind(inspect.signature(construct), args, kwargs)
+    try:
+        bound = _try_bind(inspect.signature(construct), args, kwargs)
+    except (TypeError, ValueError):  # the signature isn't known
+        bound = None
     by_name = bound.arguments if bound is not None else {f"args[{i}]": x for i, x in enumerate(args)} | kwargs
     leaves, structure = pytree.tree_flatten_with_path(dict(by_name))
     values = [leaf for _, leaf in leaves]

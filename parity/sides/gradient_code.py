@@ -6,41 +6,14 @@ Such a gradient is the network's. Elsewhere torch alone computes gradients, from
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
 
-from ...converter.capture.cell_hooks import watch
+from ...converter.capture.cell_hooks import CurrentCell, watch
 from ...converter.capture.custom_backward import Function, intercept_functions, with_backward_hooks
-from ...runtime.ir.types import CellCall
 from .precision import DoublePrecision, in_dtype
-
-
-class _CurrentCell:
-    """The path of the Cell that is running, as a visitor of `watch`."""
-
-    def __init__(self) -> None:
-        self.paths = [""]
-
-    def enter(self, number: int, call: CellCall, module: torch.nn.Module, slots: Sequence[str]) -> None:
-        """A Cell is called."""
-        self.paths.append(call.path)
-
-    def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor goes into it."""
-        return tensor.clone()
-
-    def returns(self, number: int, result: Any, slots: Sequence[str]) -> None:
-        """It returns."""
-
-    def output(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor comes out of it."""
-        return tensor.clone()
-
-    def leave(self, number: int, module: torch.nn.Module) -> None:
-        """It has returned."""
-        self.paths.pop()
 
 
 def cells_with_gradient_code(
@@ -62,7 +35,7 @@ def cells_with_gradient_code(
         train: whether it runs in train mode.
         cell_paths: paths of the modules that are Cells; all if None.
     """
-    current = _CurrentCell()
+    current = CurrentCell()
     # a hook of a module runs at its boundary, where the Cell around it sees what it does
     found = {around for name in with_backward_hooks(module) for around in _prefixes(name)}
 

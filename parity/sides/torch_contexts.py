@@ -16,7 +16,6 @@ from .parameter_uses import ParameterUses
 from .precision import DoublePrecision
 from .rounded_numbers import perturb_attributes
 from .run import Run
-from .torch_exceptions import catch_exceptions
 from .torch_modes import Draws, JitteredOperators, RecordableCalls
 from .torch_recorder import Recorder
 
@@ -71,21 +70,10 @@ def other_numbers(
 
 
 @contextlib.contextmanager
-def observing(
-    module: torch.nn.Module, recorder: Recorder, *, catch: bool, cells: Collection[str] | None
-) -> Iterator[Draws]:
-    """Within the context, exceptions and the use of parameters are recorded; yield what replays random draws.
-
-    Args:
-        module: the module.
-        recorder: the recorder of the run.
-        catch: whether a fed Cell that raises returns the reference's outputs.
-        cells: paths of the modules that are Cells; None for all.
-    """
+def observing(module: torch.nn.Module, recorder: Recorder) -> Iterator[Draws]:
+    """Within the context, the use of parameters is recorded; yield what replays random draws."""
     run = recorder.run
     with contextlib.ExitStack() as stack:
-        if catch and run.feed is not None:
-            stack.enter_context(catch_exceptions(module, recorder, cells))
         if not run.wanted.grads and run.wanted.inner:
             names = {parameter: name for name, parameter in named_parameters(module)}
             uses = stack.enter_context(ParameterUses(names, lambda: recorder.cell()[0]))

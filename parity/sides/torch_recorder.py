@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...converter.capture.cell_hooks import count_call
+from ...converter.capture.cell_hooks import Visitor, count_call
 from ...converter.capture.containers import structure
-from ...converter.dtypes import as_tensor, is_inexact
-from ...runtime.ir.types import CellCall
+from ...converter.dtypes import as_tensor, is_inexact, torch_dtype
+from ...runtime.ir.types import CellCall, as_dtype
 from ...runtime.programs.call import as_array
 from ..pairing.same_inputs import Calls
 from ..support.user_code import user_line
@@ -36,7 +36,7 @@ class _RunningCall:
     inputs: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)  # as given, and as passed on
 
 
-class Recorder:
+class Recorder(Visitor):
     """The visitor of one run, passed to `watch`.
 
     The modes of the run don't see what it computes, since each of its calls would pass through all of them. What they
@@ -162,13 +162,14 @@ class Recorder:
         self.records.faults.mismatches.append(Mismatch(path, index, "call", "", reason, user_line(error)))
         self.records.faults.broken = True
 
-    def reference_outputs(self, module: torch.nn.Module) -> Any:
-        """Return the reference's result of the running call, to go on with; None unless it is a call of `module`."""
+    def raised(self, module: torch.nn.Module, error: Exception) -> Any:
+        """Record an exception; return the reference's result, to go on with, if it was raised by a call of `module`."""
+        self.note_exception(error)
         call, feed = self.running[-1], self.run.feed
         slots = self.run.reference.slots.get((call.path, call.index, OUTPUT))
         if call.module is not module or feed is None or slots is None:
             return None
-        dtype: torch.dtype = getattr(torch, self.run.dtype)
+        dtype = torch_dtype(as_dtype(self.run.dtype))
         outputs: list[torch.Tensor] = []
         for slot in slots:
             key = Key(call.path, call.index, OUTPUT, slot)

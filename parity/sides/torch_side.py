@@ -225,9 +225,9 @@ class TorchSide:
             ):
                 recorder.records.boundaries.same |= same_arguments(self.module, given, self.joined)
                 self._call_earlier(recorder, earlier)
-                with observing(self.module, recorder, catch=self.catches, cells=self.cell_paths) as draws:
+                with observing(self.module, recorder) as draws:
                     buffers = {name: dense(buffer).clone() for name, buffer in named_buffers(self.module)}
-                    with watch(self.module, recorder, self._watched(run)), draws:
+                    with self._watching(recorder), draws:
                         result = self._call(inputs, recorder)
                     if run.wanted.grads:
                         self._backward(recorder, result, inputs)
@@ -269,7 +269,7 @@ class TorchSide:
             before = Recorder(replace(run, feed=None), self.shares, self.joined, recorder.double)
             with (
                 RecordableCalls(),
-                watch(self.module, before, self._watched(run)),
+                self._watching(before),
                 Draws(run.reference.draws, before.cell),
             ):
                 self._call(inputs, before)
@@ -277,11 +277,13 @@ class TorchSide:
         recorder.records.state.kept = state.changed()
         state.restore(run.call.forget or ())
 
-    def _watched(self, run: Run) -> Collection[str] | None:
-        """Paths of the Cells whose boundaries matter in a run; None for all. The others then run as they are."""
+    def _watching(self, recorder: Recorder) -> contextlib.AbstractContextManager[None]:
+        """The Cells whose boundaries matter in a run are watched; the others run as they are."""
+        run = recorder.run
         replayed = run.reference.choices or run.reference.draws
         inside = run.wanted.inner or run.feed is not None or run.numbers.jitter is not None or replayed or self.catches
-        return self.cell_paths if inside else {""}
+        paths = self.cell_paths if inside else {""}
+        return watch(self.module, recorder, paths, catch=self.catches and run.feed is not None)
 
     def _call(self, inputs: TorchInputs, recorder: Recorder) -> Any:
         """Call the module; return None if it raises and that is recorded."""

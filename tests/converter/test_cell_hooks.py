@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from cellbridge import parity
-from cellbridge.converter.capture.cell_hooks import input_slots, watch
+from cellbridge.converter.capture.cell_hooks import CurrentCell, Visitor, input_slots, watch
 from cellbridge.runtime.ir.types import CellCall
 
 X = torch.tensor([1.0, -2.0])
 
 
-class Log:
+class Log(Visitor):
     """A visitor that writes down what it is told; outputs are multiplied by `factor`."""
 
     def __init__(self, factor: float = 1.0) -> None:
@@ -131,3 +131,60 @@ def test_slots_follow_the_signature() -> None:
     assert slots(X, {"k": [X, 3, X]}) == ["a", "b['k'][0]", "b['k'][2]"]
     assert slots(X, X, X, X, mask=X, extra=X) == ["a", "b", "rest[0]", "rest[1]", "mask", "extra"]
     assert slots(X, None, mask=X) == ["a", "mask"]
+
+
+class Fails(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        raise ValueError("not here")
+
+
+class Falls(nn.Module):
+    """A network that goes on without a module that fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails, self.act = Fails(), nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        try:
+            self.fails(x)
+        except ValueError:
+            x = self.act(x)
+        return x
+
+
+def test_an_exception_that_is_caught_leaves_the_cell_that_raised_it() -> None:
+    current = CurrentCell()
+    outer = nn.Sequential(Falls(), nn.Identity())
+    seen: list[list[str]] = []
+    outer[1].register_forward_pre_hook(lambda *_: seen.append(list(current.paths)))
+    with watch(outer, current):
+        outer(X)
+    assert seen == [["", ""]]
+    assert current.paths == [""]
+
+
+def test_a_visitor_may_say_what_a_cell_returns_that_raises() -> None:
+    class Instead(Visitor):
+        def raised(self, module: nn.Module, error: Exception) -> Any:
+            return torch.ones(2) if isinstance(module, Fails) else None
+
+    model = nn.Sequential(Fails(), nn.ReLU())
+    forward = vars(model[0]).get("forward")
+    with watch(model, Instead(), catch=True):
+        assert model(X).tolist() == [1, 1]
+    assert vars(model[0]).get("forward") is forward
+    with watch(model, Visitor(), catch=True), pytest.raises(ValueError, match="not here"):
+        model(X)
+
+
+def test_a_visitor_that_changes_nothing_leaves_the_very_objects() -> None:
+    class Echo(nn.Module):
+        def forward(self, given: dict[str, Tensor]) -> dict[str, Tensor]:
+            given["y"] = given["x"] + 1
+            return given
+
+    given = {"x": X}
+    with watch(model := Echo(), Visitor()):
+        assert model(given) is given
+    assert set(given) == {"x", "y"}
