@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....runtime.ir.types import Value
+from ....runtime.ops.registry import ops_with
 from ..text.expressions import ATOM, COMPARISON, SUM, Expression, call, infix, method, number, tuple_literal
 from .table import Operation, form
 
@@ -10,6 +11,10 @@ SCATTERS = {
     "none": "TensorScatterUpdate", "add": "TensorScatterAdd", "max": "TensorScatterMax", "min": "TensorScatterMin",
     "mul": "TensorScatterMul",
 }  # fmt: skip
+
+
+MOVING = ops_with(lambda of: of.moves == "first") | {"cast"}
+"""Ops whose results are elements of their first operand."""
 
 
 @form("take")
@@ -35,7 +40,7 @@ def _is_nonnegative(o: Operation, value: Value) -> bool:
         return bool((constant >= 0).all())
     if node is None:
         return False
-    if node.op in ("reshape", "expand", "transpose", "slice", "cast", "flip", "tile"):
+    if node.op in MOVING:
         return node.inputs[0] is not None and _is_nonnegative(o, node.inputs[0])
     if node.op == "arange":
         return isinstance(node.attributes["start"], int) and node.attributes["start"] >= 0 < node.attributes["step"]

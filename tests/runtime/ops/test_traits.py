@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import operator
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -231,3 +234,33 @@ def test_the_function_in_torch_computes_the_op(op: Op) -> None:
         inputs = inputs_of(case, "float64")
         found = function(*map(as_torch, inputs), **attributes_of(case, inputs))
         np.testing.assert_allclose(found.numpy(), run_kernel(case, inputs)[0], rtol=1e-9, atol=1e-12)
+
+
+# ---- lists of names ----
+
+ROOT = Path(__file__).parents[3]
+MOST_NAMES = 4
+LISTS = {
+    "converter/cell_source/forms/__init__.py": "ops that no operator of Cells computes, with the reason",
+}
+"""Files with a longer list of ops than a rule needs for a pattern, and why it is no trait."""
+
+
+def longest_list(text: str) -> int:
+    """The most names that a set, list or tuple of a file has, if all of them are those of ops."""
+    if len(set(re.findall(r'"(\w+)"', text)) & ALL.keys()) <= MOST_NAMES:
+        return 0
+    literals = (n.elts for n in ast.walk(ast.parse(text)) if isinstance(n, (ast.Set, ast.List, ast.Tuple)))
+    names = ([e.value for e in elements if isinstance(e, ast.Constant)] for elements in literals if elements)
+    return max((len(each) for each in names if set(each) <= ALL.keys()), default=0)
+
+
+def test_no_list_of_ops_stands_where_a_trait_would_do() -> None:
+    files = [file for room in ("runtime", "converter", "parity") for file in (ROOT / room).rglob("*.py")]
+    found = {str(file.relative_to(ROOT)) for file in files if longest_list(file.read_text("utf-8")) > MOST_NAMES}
+    assert found == LISTS.keys()
+
+
+def test_a_planted_list_is_found() -> None:
+    assert longest_list('EXACT = frozenset({"abs", "ceil", "floor", "round", "trunc"})') == 5
+    assert longest_list('NAMES = ["abs", "ceil", "floor", "round", "sinc"]') == 0
