@@ -116,7 +116,7 @@ def check_loaded(
     from ..checking.engine import check
 
     with quiet(verbose):
-        return check(
+        report = check(
             user_file.module,
             user_file.args,
             user_file.kwargs,
@@ -129,6 +129,8 @@ def check_loaded(
             **more,
             **(options | {"loss": user_file.loss, "model": user_file.name}),
         )
+    report.notes += user_file.notes
+    return report
 
 
 def compare_with_onnx(reference: str, onnx_file: str, verbose: bool, options: OptionKeywords) -> Report:

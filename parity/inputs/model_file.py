@@ -68,7 +68,7 @@ class ModelFile:
         dynamic_shapes: as for `torch.export.export`; None if the file has none.
         name: name of the file, as the user gave it.
         cell: the port; None if the file has none.
-        cells: paths of modules by paths of Cells; None if the file has none.
+        cells: paths of modules by paths of Cells of the port; None if the file has none.
         weights: as for `parity.compare`; None if the file has none.
         more_inputs: positional and keyword arguments of further calls, created one at a time.
         decode: how the network continues a sequence, for `parity generate`; None if the file has none.
@@ -77,6 +77,7 @@ class ModelFile:
         splits_batch: whether each process gets a part of the batch; None where its class says so.
         checkpoint: safetensors files with the weights of what is on the meta device; None if the file has none.
         mapped: these files, mapped into memory, of which the module has its weights; None if it has its own.
+        notes: remarks for the reader of a report.
         clip_gradients: how the parallel network's gradients are clipped; None for torch's `clip_grad_norm_`.
     """
 
@@ -98,6 +99,7 @@ class ModelFile:
     clip_gradients: Callable[..., Any] | None = None
     checkpoint: Path | None = None
     mapped: MappedWeights | None = None
+    notes: tuple[str, ...] = ()
 
 
 def load(target: str, seed: int = 0, *, on_meta: bool = False) -> ModelFile:
@@ -124,13 +126,14 @@ def load(target: str, seed: int = 0, *, on_meta: bool = False) -> ModelFile:
     if inspect.isfunction(dynamic_shapes):
         dynamic_shapes = user_file.call("dynamic_shapes", dynamic_shapes)
     cell = user_file.cell()
-    cells, weights = (user_file.mapping(name, cell) for name in ("cells", "weights"))
+    cells, weights = user_file.pairs() if cell is not None else (None, None)
     decode, parallelize = user_file.function("decode"), user_file.function("parallelize")
     splits = user_file.optional("splits_batch")
     return ModelFile(
         module, args, kwargs, loss, dynamic_shapes, target, cell, cells, weights, every_input, decode, parallelize,
         splits if isinstance(splits, bool) else None, user_file.path("recording"), user_file.path("names"),
         user_file.function("clip_gradients"), user_file.path("checkpoint"), mapped,
+        () if cell is not None else user_file.notes_on_pairs(),
     )  # fmt: skip
 
 
@@ -148,7 +151,7 @@ def load_candidate(target: str, seed: int = 0) -> Candidate:
         return Candidate(load_torch_file(target)[0], None, None)
     user_file, module = _open(target, seed)
     user_file.map_checkpoint(module)
-    return Candidate(module, *(user_file.mapping(name, module) for name in ("cells", "weights")))
+    return Candidate(module, *(user_file.pairs() if user_file.optional("cell") is None else (None, None)))
 
 
 @dataclass(frozen=True)
@@ -157,8 +160,8 @@ class Candidate:
 
     Attributes:
         module: the network.
-        cells: paths in the reference by paths in this network; None if the file has none.
-        weights: as for `parity.compare`; None if the file has none.
+        cells: paths in the reference by paths in this network; None if the file has none, or if they are its port's.
+        weights: as for `parity.compare`; as for `cells`.
     """
 
     module: nn.Module
@@ -317,17 +320,24 @@ class _UserFile:
             )
         return port
 
-    def mapping(self, name: str, cell: Any) -> Mapping[Any, Any] | None:
-        """Return a dict that belongs to the port; None if there is none."""
+    def pairs(self) -> tuple[Mapping[Any, Any] | None, Mapping[Any, Any] | None]:
+        """Return `cells` and `weights`: of the port if the file defines one, else of its network as a candidate."""
+        return self._mapping("cells"), self._mapping("weights")
+
+    def notes_on_pairs(self) -> tuple[str, ...]:
+        """Return a remark on `cells` and `weights` of a file without a port, which aren't used here."""
+        given = [f"`{name}`" for name in ("cells", "weights") if isinstance(self.optional(name), Mapping)]
+        if not given:
+            return ()
+        unused = f"{' and '.join(given)} pair the model with another one in parity compare"
+        return (f"{unused}; they weren't used, since the file defines no `cell`",)
+
+    def _mapping(self, name: str) -> Mapping[Any, Any] | None:
         value = self.optional(name)
-        if value is None or (cell is None and not isinstance(value, Mapping)):
-            return None
         if inspect.isfunction(value):
             value = self.call(name, value)
-        if not isinstance(value, Mapping):
+        if value is not None and not isinstance(value, Mapping):
             raise UsageError(f"{self.label}: `{name}` must be a dict or a function returning one, it is {_a(value)}")
-        if cell is None:
-            raise UsageError(f"{self.label}: `{name}` is for a port, but the file defines no `cell`")
         return value
 
     def loss(self) -> Callable[[Any], Any] | None:

@@ -76,6 +76,43 @@ cells = {"norm": "0", "scale": "1", "out": "2"}
     assert "4 Cells: 4 pass" in result.output
 
 
+PAIRS = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.scale, self.out = nn.LayerNorm(4), Scale(), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.out(self.scale(self.norm(x)))
+
+cells = {"norm": "0", "scale": "1", "out": "2"}
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "record", "lock", "inspect"])
+def test_a_file_that_pairs_cells_as_a_candidate_is_a_model_file_for_every_command(tmp_path: Path, command: str) -> None:
+    text = MODEL.replace("NUMBER", "2.0").replace("nn.Sequential(nn.LayerNorm(4), Scale(), nn.Linear(4, 3))", "Net()")
+    (tmp_path / "new.py").write_text(text + PAIRS + "\ndef inputs():\n    return (torch.randn(2, 4),)\n")
+    output = ["-o", str(tmp_path / "out")] if command in ("record", "lock") else []
+    result = CliRunner().invoke(main, [command, str(tmp_path / "new.py"), *output])
+    assert result.exit_code == 0, result.output
+    if command == "run":
+        assert "`cells` pair the model with another one in parity compare" in " ".join(result.output.split())
+
+
+def test_cells_of_a_port_do_not_pair_the_model_beside_it(tmp_path: Path) -> None:
+    text = MODEL.replace("NUMBER", "2.0")
+    (tmp_path / "old.py").write_text(text)
+    port = "\ncells = {'nothing of the model': '0'}\n\ndef cell():\n    raise RuntimeError('not needed')\n"
+    (tmp_path / "new.py").write_text(text + port)
+    result = CliRunner().invoke(main, ["compare", str(tmp_path / "old.py"), str(tmp_path / "new.py")])
+    assert result.exit_code == 0, result.output
+    (tmp_path / "new.py").write_text(text + port.partition("def cell")[0])
+    result = CliRunner().invoke(main, ["compare", str(tmp_path / "old.py"), str(tmp_path / "new.py")])
+    assert result.exit_code == 2, result.output
+    assert "nothing of the model" in result.output
+
+
 def test_what_is_missing_or_wrong_is_said(tmp_path: Path) -> None:
     result = compared(tmp_path, "def model", "def network")
     assert result.exit_code == 2

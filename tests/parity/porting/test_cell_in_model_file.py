@@ -143,7 +143,6 @@ cells = {"classifier": "head"}
             "cell = 3",
             "`cell` must be a Cell, a network in JAX or a function returning one, it is an int",
         ),
-        ("def cell():\n    return Net()", "cells = {'conv': 'features.0'}", "`cells` is for a port"),
         ("return Net()", "return Net()\ncells = {'conv': 'features.9'}", "there is no module at 'features.9'"),
         ("return Net()", "return Net()\nweights = 3", "`weights` must be a dict"),
         ("return Net()", "raise RuntimeError('no')", "net.py raised RuntimeError when cell() was called"),
