@@ -319,10 +319,10 @@ def test_options_of_torch_models_are_refused(path: str) -> None:
     for option in ("--train", "--round-trip"):
         result = invoked("run", path, option)
         assert result.exit_code == 2
-        assert "not for an ONNX file" in result.output
+        assert f"{option} needs a model file" in result.output
     result = invoked("run", "fixtures/unet.py", "--inputs", "x.npz")
     assert result.exit_code == 2
-    assert "--inputs is for ONNX files" in result.output
+    assert "--inputs needs an ONNX file" in result.output
 
 
 def test_models_with_other_inputs_are_refused(path: str, tmp_path: Path) -> None:

@@ -95,10 +95,10 @@ def test_shapes_that_are_wrong(convolutions: str, shape: str, said: str) -> None
 
 def test_shapes_and_arrays_and_model_files_do_not_go_together(convolutions: str) -> None:
     result = invoked("run", convolutions, "--inputs", "x.npz", "--shape", "x=1,3,32,32")
-    assert (result.exit_code, "combined with --inputs" in result.output) == (2, True)
+    assert (result.exit_code, "--inputs can't be combined with --shape" in result.output) == (2, True)
     for command in ("run", "inspect"):
         result = invoked(command, "fixtures/unet.py", "--shape", "x=1,3,32,32")
-        assert (result.exit_code, "--shape is for ONNX files" in result.output) == (2, True)
+        assert (result.exit_code, "--shape needs an ONNX file" in result.output) == (2, True)
 
 
 def test_both_options_are_named_where_no_size_works(tmp_path: Path) -> None:
