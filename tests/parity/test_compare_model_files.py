@@ -92,7 +92,7 @@ cells = {"norm": "0", "scale": "1", "out": "2"}
 @pytest.mark.parametrize("command", ["run", "record", "lock", "inspect"])
 def test_a_file_that_pairs_cells_as_a_candidate_is_a_model_file_for_every_command(tmp_path: Path, command: str) -> None:
     text = MODEL.replace("NUMBER", "2.0").replace("nn.Sequential(nn.LayerNorm(4), Scale(), nn.Linear(4, 3))", "Net()")
-    (tmp_path / "new.py").write_text(text + PAIRS + "\ndef inputs():\n    return (torch.randn(2, 4),)\n")
+    (tmp_path / "new.py").write_text(text + PAIRS + "\ndef inputs():\n    return (torch.randn(2, 3, 4),)\n")
     output = ["-o", str(tmp_path / "out")] if command in ("record", "lock") else []
     result = CliRunner().invoke(main, [command, str(tmp_path / "new.py"), *output])
     assert result.exit_code == 0, result.output
