@@ -34,10 +34,11 @@ from .flat import FlatProgram
 from .marking import mark
 from .odd_shapes import constant_boundaries, excuse
 from .ownership import Ownership, own_nodes
-from .parameters import ModuleParameters, pair_parameters
+from .parameters import ModuleParameters, PairedParameters, pair_parameters
 from .places import PlaceFinder, Places
 from .shared_nodes import copy_shared_nodes
 from .sides import FileSide, ModuleSide
+from .wrong_parameters import with_wrong_parameters
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 PairResults = Callable[[Records], Sequence[int | None] | None]
@@ -126,15 +127,21 @@ def align(
     buffers = [as_array(buffer) for _, buffer in named_buffers(module)]
     paired = pair_parameters(marked.program, ModuleParameters(parameters, buffers, _shared(module)))
     excused = excused.with_gradients(constant_boundaries(paired.program))
+
+    def file_side(paired: PairedParameters, untrained: Mapping[str, int]) -> FileSide:
+        return FileSide(
+            name, paired.program, tuple(first), {}, aliases=marked.aliases, paired=paired.paired, excused=excused,
+            untrained_rows=untrained, arrange=arrange, working_dtype=options.dtype, seed=options.seed,
+            rounded=paired.rounded, computed=paired.computed,
+        )  # fmt: skip
+
+    arrays = {name: info.data for name, info in parameters.items()}
+    paired = with_wrong_parameters(paired, file_side(paired, {}), truth, arrays)
     untrained = _untrained_rows(module, paired.paired) if is_imported(program) else {}
+    side = file_side(paired, untrained)
     side_of_module = ModuleSide(
         reference, module, args, kwargs, **how, cell_paths=paths, kept=marked.kept, aliases=marked.aliases,
         paired=paired.paired, ignored=parameters.keys() - paired.paired, untrained_rows=untrained,
-    )  # fmt: skip
-    side = FileSide(
-        name, paired.program, tuple(first), {}, aliases=marked.aliases, paired=paired.paired, excused=excused,
-        untrained_rows=untrained, arrange=arrange, working_dtype=options.dtype, seed=options.seed,
-        rounded=paired.rounded, computed=paired.computed,
     )  # fmt: skip
     notes = [_how(name, found, places)]
     if found.left_out:

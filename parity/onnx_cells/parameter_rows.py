@@ -52,6 +52,19 @@ class Arrangement:
     columns: Array
     layout: Layout
 
+    def arrange(self, arrays: Mapping[str, Array]) -> Array:
+        """Return the program's parameter, made of arrays of the module's."""
+        joined = np.concatenate([source.layout.read(arrays[source.name]) for source in self.sources])
+        return self.layout.inverse.read(joined[self.rows][:, self.columns])
+
+    def divide(self, array: Array) -> dict[str, Array]:
+        """Return the module's parameters, made of the program's, which has each row and column of theirs once."""
+        rows, columns = np.argsort(self.rows), np.argsort(self.columns)
+        joined = self.layout.read(array)[rows][:, columns]
+        ends = np.cumsum([source.layout.target[0] for source in self.sources])
+        parts = np.split(joined, ends[:-1])
+        return {s.name: s.layout.inverse.read(part) for s, part in zip(self.sources, parts, strict=True)}
+
     def rows_of(self, number: int) -> Array:
         """Return the rows of a source that are taken."""
         start = sum(source.layout.target[0] for source in self.sources[:number])
@@ -85,7 +98,9 @@ def with_rows_of_the_module(
         free = {other: infos[other].data for path in sorted(paths) for other in parts_of(path)}
         free = {other: data for other, data in free.items() if other not in used | program.parameters.keys()}
         arrangements += _of_cell({name: program.parameters[name].data for name in names}, free)
-    return _rewrite(program, infos, arrangements) if arrangements else program
+    return (
+        rewrite(program, {name: info.data for name, info in infos.items()}, arrangements) if arrangements else program
+    )
 
 
 def _of_cell(parameters: Mapping[str, Array], free: Mapping[str, Array]) -> list[Arrangement]:
@@ -114,12 +129,12 @@ def _of_cell(parameters: Mapping[str, Array], free: Mapping[str, Array]) -> list
 
 def _arranged(name: str, data: Array, free: Mapping[str, Array]) -> Arrangement | None:
     """Return how an array is made of rows of others; None if a row is none of theirs, or several."""
-    for layout in _readings(data.shape):
+    for layout in readings(data.shape):
         matrix = layout.read(data)
         sources = [
             Source(other, reading)
             for other, array in free.items()
-            for reading in _readings_of_the_module(array.shape)
+            for reading in readings_of_the_module(array.shape)
             if reading.target[1] == matrix.shape[1]
         ]
         if not sources:
@@ -192,7 +207,7 @@ def _fingerprints(matrix: Array, weights: Array | None = None) -> Array:
     return np.asarray((mixed if weights is None else mixed * weights).sum(axis=1, dtype=np.uint64))
 
 
-def _readings(shape: tuple[int, ...]) -> Iterator[Layout]:
+def readings(shape: tuple[int, ...]) -> Iterator[Layout]:
     """Yield the ways to read an array as a matrix: some of its axes are rows, and the others columns."""
     axes = [axis for axis, size in enumerate(shape) if size > 1]
     if len(axes) == 1:
@@ -204,7 +219,7 @@ def _readings(shape: tuple[int, ...]) -> Iterator[Layout]:
             yield _as_matrix(shape, rows)
 
 
-def _readings_of_the_module(shape: tuple[int, ...]) -> Iterator[Layout]:
+def readings_of_the_module(shape: tuple[int, ...]) -> Iterator[Layout]:
     """Yield the ways to read a module's array: the first axis, all but the last, or the last are rows."""
     axes = [axis for axis, size in enumerate(shape) if size > 1]
     if len(axes) == 1:
@@ -232,8 +247,14 @@ def _is_same(array: Array, other: Array) -> bool:
     return array.shape == other.shape and np.array_equal(array.astype(other.dtype), other)
 
 
-def _rewrite(program: Program, infos: Mapping[str, ParameterInfo], arrangements: Sequence[Arrangement]) -> Program:
-    """Return the program with the module's parameters, arranged as it uses them."""
+def rewrite(program: Program, arrays: Mapping[str, Array], arrangements: Sequence[Arrangement]) -> Program:
+    """Return the program with parameters of the module's names, arranged as it uses them.
+
+    Args:
+        program: the program.
+        arrays: what the parameters hold, by the module's names and in its layouts.
+        arrangements: those of the program's parameters that they take the place of.
+    """
     parameters = dict(program.parameters)
     taken = {arrangement.name: parameters.pop(arrangement.name) for arrangement in arrangements}
     nodes: list[Node] = []
@@ -241,7 +262,7 @@ def _rewrite(program: Program, infos: Mapping[str, ParameterInfo], arrangements:
     for arrangement in arrangements:
         old = taken[arrangement.name]
         for source in arrangement.sources:
-            data = infos[source.name].data.astype(old.value.dtype)
+            data = arrays[source.name].astype(old.value.dtype)
             if source.name not in parameters:
                 value = Value(f"{source.name} of {arrangement.name}", Type(old.value.dtype, data.shape))
                 parameters[source.name] = ProgramParameter(value, data, old.trainable)

@@ -1,0 +1,153 @@
+"""Parameters of wrong Cells, paired by what they do: with the module's in their place, the Cell is right.
+
+Where a port has its weights wrong, a transposed matrix or two norms exchanged, no numbers tell which parameter of the
+file is which of the module's. The code of the Cell tells: it computes what the module does as soon as it is given the
+module's parameters in the right arrangement.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ...runtime.errors import CellbridgeError
+from ...runtime.programs.interpreter import execute
+from ..diagnosis.cell_program import CellProgram, Network
+from ..sides.interpreter_side import InterpreterSide
+from ..sides.records import Array, Records
+from ..sides.run import FORWARD, ReferenceRun, Run
+from .file_values import distance
+from .parameter_rows import Arrangement, Source, readings, readings_of_the_module, rewrite
+from .parameters import PairedParameters
+from .places import ROUNDED
+
+MOST_TRIALS = 100
+"""The most arrangements that are tried in a Cell."""
+MOST_PARTS = 3
+"""The most parameters of the module that one of the file's is made of."""
+
+
+def with_wrong_parameters(
+    paired: PairedParameters, side: InterpreterSide, truth: Records, arrays: Mapping[str, Array]
+) -> PairedParameters:
+    """Return the parameters with those paired, too, that make a wrong Cell right if they are the module's.
+
+    Args:
+        paired: what is paired by numbers.
+        side: the file's program with these parameters.
+        truth: the records of the module in float64.
+        arrays: the module's parameters.
+    """
+    lacking = {name: array for name, array in arrays.items() if name not in paired.paired}
+    additional = {name: p for name, p in paired.program.parameters.items() if name not in paired.paired}
+    if not lacking or not additional:
+        return paired
+    network = Network.of(side, Run("float64", FORWARD, ReferenceRun.of(truth), feed=truth))
+    judged = {call.path for call in paired.program.calls}
+    used: dict[str, Arrangement] = {}
+    for number, call in enumerate(paired.program.calls):
+        free = {n: a for n, a in lacking.items() if _holder(n, judged) == call.path and n not in _sources(used)}
+        if free:
+            used |= _of_call(network, number, truth, free, additional.keys() - used.keys())
+    if not used:
+        return paired
+    data = {name: additional[arrangement.name].data for name, arrangement in used.items()}
+    numbers: dict[str, Array] = {}
+    for name, arrangement in used.items():
+        numbers |= arrangement.divide(data[name])
+    values = {paired.program.parameters[name].value.name for name in used}
+    return replace(
+        paired,
+        program=rewrite(paired.program, numbers, list(used.values())),
+        paired=paired.paired | numbers.keys(),
+        rounded=paired.rounded - values,
+        computed=paired.computed - values,
+    )
+
+
+def _sources(used: Mapping[str, Arrangement]) -> set[str]:
+    return {source.name for arrangement in used.values() for source in arrangement.sources}
+
+
+def _holder(name: str, judged: Collection[str]) -> str:
+    """Return the path of the innermost Cell that holds a parameter and is judged."""
+    holder = name.rpartition(".")[0]
+    while holder not in judged:
+        holder = holder.rpartition(".")[0]
+    return holder
+
+
+def _of_call(
+    network: Network, number: int, truth: Records, free: Mapping[str, Array], additional: Collection[str]
+) -> dict[str, Arrangement]:
+    """Return the arrangements of the module's parameters with which a call is right; none if it is right as it is."""
+    try:
+        cell = network.cut(number)
+    except CellbridgeError:  # it can't be run alone
+        return {}
+    parameters = {n: p.data for n, p in cell.program.parameters.items() if n in additional}
+    if not parameters or _is_right(cell, {}, truth):
+        return {}
+    for arrangements in itertools.islice(_arrangements(parameters, free), MOST_TRIALS):
+        given = {name: arrangement.arrange(free) for name, arrangement in arrangements.items()}
+        if _is_right(cell, given, truth):
+            return dict(arrangements)
+    return {}
+
+
+def _is_right(cell: CellProgram, given: Mapping[str, Array], truth: Records) -> bool:
+    """Whether a Cell with these parameters computes what the module does."""
+    own = cell.program.parameters
+    changed = {name: replace(own[name], data=array) for name, array in given.items()}
+    program = cell.program.replace(parameters={**own, **changed})
+    expected = [truth.values.get(key) for key in cell.output_keys]
+    try:
+        results = execute(program, cell.arrays, wanted=program.outputs)
+    except CellbridgeError:
+        return False
+    return all(
+        array is None or distance([result], [array]) <= ROUNDED for result, array in zip(results, expected, strict=True)
+    )
+
+
+def _arrangements(parameters: Mapping[str, Array], free: Mapping[str, Array]) -> Iterator[dict[str, Arrangement]]:
+    """Yield arrangements of parameters of the module for each of these, of which no two have one in common."""
+    ways = {name: list(_ways(name, array.shape, free)) for name, array in parameters.items()}
+    possible = {name: options for name, options in ways.items() if options}
+    for chosen in itertools.product(*possible.values()):
+        sources = [source.name for arrangement in chosen for source in arrangement.sources]
+        if len(set(sources)) == len(sources):
+            yield dict(zip(possible, chosen, strict=True))
+
+
+def _ways(name: str, shape: tuple[int, ...], free: Mapping[str, Array]) -> Iterator[Arrangement]:
+    """Yield the arrangements of one parameter or more, one after the other, in a shape; the simplest first."""
+    seen = set[tuple[object, ...]]()
+    for count in range(1, min(MOST_PARTS, len(free)) + 1):
+        for names in itertools.permutations(free, count):
+            for layout, *of_sources in itertools.product(
+                readings(shape), *(readings_of_the_module(free[other].shape) for other in names)
+            ):
+                rows = [reading.target[0] for reading in of_sources]
+                columns = {reading.target[1] for reading in (layout, *of_sources)}
+                if len(columns) > 1 or sum(rows) != layout.target[0]:
+                    continue
+                sources = tuple(Source(other, reading) for other, reading in zip(names, of_sources, strict=True))
+                arrangement = Arrangement(name, sources, np.arange(sum(rows)), np.arange(columns.pop()), layout)
+                numbered = arrangement.arrange(_numbered(free, names))
+                identity = (names, numbered.tobytes())
+                if identity not in seen:
+                    seen.add(identity)
+                    yield arrangement
+
+
+def _numbered(free: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:
+    """Return arrays of the same shapes in which each element has another number."""
+    sizes = np.cumsum([0, *(free[name].size for name in names)])
+    return {
+        name: np.arange(start, start + free[name].size).reshape(free[name].shape)
+        for name, start in zip(names, sizes, strict=False)
+    }
