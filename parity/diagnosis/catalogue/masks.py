@@ -1,4 +1,4 @@
-"""Masks and positions that the candidate doesn't apply: it computes as if nothing were masked, or in one place."""
+"""Masks and positions that the candidate doesn't apply, or not in their places."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from itertools import permutations
 import numpy as np
 
 from ....runtime.ir.program import Program
-from ....runtime.ir.types import Value, is_floating
-from ....runtime.tracing import SymbolicTensor
+from ....runtime.ir.types import Node, Value, is_floating
+from ....runtime.tracing import Builder, SymbolicTensor
 from ...results.cause import Cause
 from ...sides.records import Array
 from ..cell_program import CellProgram
 from ..evidence import Evidence
 from ..naming import name_of_value
+from ..rebuilding import Operands, Results, append
 from ..roles import MASKED
-from .hypothesis import Hypothesis, with_changed_value
+from .hypothesis import Hypothesis, places, with_changed_value, with_other_nodes
+
+ATTENTION = "scaled_dot_product_attention"
+SHIFTS = {1: "each position sees the one after it", -1: "no position sees itself"}
 
 
 def ignored(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
@@ -34,6 +38,54 @@ def ignored(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
         yield Hypothesis(cause, partial(_where_computed, program, value, change))
         if value in program.outputs:
             yield Hypothesis(cause, partial(with_changed_value, program, value, change))
+
+
+def shifted(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield each input that is a causal mask, and each causal attention, with a mask that is off by one."""
+    program = cell.program
+    for steps, how in SHIFTS.items():
+        cause = Cause("structure", f"the causal mask is off by one in the candidate: {how}", "shift the mask back")
+        for value, array in zip(program.inputs, cell.arrays, strict=True):
+            other = _shifted(array, steps)
+            if other is not None:
+                yield Hypothesis(cause, partial(with_changed_value, program, value, partial(_constant, other)))
+        for node, positions in places(program):
+            if node.op == ATTENTION and node.attributes["causal"]:
+                make = partial(with_other_nodes, program, positions, partial(_with_mask, steps))
+                yield Hypothesis(cause, make, len(positions))
+
+
+def _shifted(array: Array, steps: int) -> Array | None:
+    """Return a causal mask in which each position sees so many positions more; None if an array is no causal mask."""
+    if array.ndim < 2 or not 2 <= array.shape[-2] <= array.shape[-1]:
+        return None
+    queries, keys = array.shape[-2:]
+    is_seen = np.tri(queries, keys, keys - queries, dtype=np.bool_)
+    other = np.tri(queries, keys, keys - queries + steps, dtype=np.bool_)
+    if array.dtype == np.bool_:
+        for mask, changed in ((is_seen, other), (~is_seen, ~other)):
+            if np.array_equal(array, np.broadcast_to(mask, array.shape)):
+                return np.broadcast_to(changed, array.shape)
+        return None
+    is_added = is_floating(array.dtype) and bool(np.all((array == 0) | (array <= MASKED)))
+    if not is_added or not np.array_equal(array == 0, np.broadcast_to(is_seen, array.shape)):
+        return None
+    return np.where(np.broadcast_to(other, array.shape), 0, array.min()).astype(array.dtype)
+
+
+def _with_mask(steps: int, builder: Builder, node: Node, operands: Operands) -> Results:
+    """Return the result of an attention with a mask of its own in place of the causal one."""
+    query, key, value, mask, *rest = operands
+    sizes = [None if x is None else x.value.type.sizes for x in (query, key)]
+    if mask is not None or sizes[0] is None or sizes[1] is None:
+        raise ValueError("it has a mask, or no known shape")
+    is_seen = np.tri(sizes[0][-2], sizes[1][-2], steps, dtype=np.bool_)
+    given = builder.constant(is_seen, np.dtype(bool))
+    return append(builder, node.op, [query, key, value, given, *rest], {**node.attributes, "causal": False})
+
+
+def _constant(array: Array, x: SymbolicTensor) -> SymbolicTensor:
+    return x.builder.constant(array, x.dtype)
 
 
 def without_positions(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:

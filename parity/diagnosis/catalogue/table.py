@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (
     attributes,
     by_values,
+    features,
     formulas,
     gradients,
     hard_functions,
@@ -36,11 +37,15 @@ NAMED: tuple[Entry, ...] = (
 OF_CANDIDATE: tuple[Entry, ...] = (*NAMED, formulas.approximations)
 """Changes of an operator of the candidate that may make it what the reference has written out."""
 SETTINGS: tuple[Entry, ...] = (
+    weights.transposes,
     masks.ignored,
+    masks.shifted,
     masks.without_positions,
     structure.omissions,
     attributes.attributes,
     structure.other_functions,
+    features.blocks,
+    features.heads,
 )
 """Changes of one node or value, which a candidate may have written as several."""
 BESIDE_PARAMETERS: tuple[Entry, ...] = (
@@ -59,6 +64,7 @@ ENTRIES: tuple[Entry, ...] = (
     gradients.frozen,
     gradients.scaled,
     masks.ignored,
+    masks.shifted,
     masks.without_positions,
     wiring.left_out_cells,
     structure.omissions,
@@ -80,6 +86,8 @@ ENTRIES: tuple[Entry, ...] = (
     tables.tables,
     regrouping.orders,
     regrouping.interleaved,
+    features.blocks,
+    features.heads,
     wiring.operands,
     structure.additions,
     wiring.scales,

@@ -23,6 +23,9 @@ from .hypothesis import Hypothesis, with_changed_value
 BLOCKS = (2, 3, 4)
 """The numbers of blocks that rows consist of: queries, keys and values, or the gates of a recurrent layer."""
 
+MAX_LISTED = 4
+"""The most parameters of which each one's relation to the reference's is listed."""
+
 Change = Callable[[Array], Array]
 
 
@@ -38,12 +41,24 @@ def values(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
         cause = Cause("weight", summary, f"copy {shown} from the reference", attribute=name)
         yield Hypothesis(cause, partial(_with_arrays, cell.program, {name: array}))
     if len(other) > 1:
-        names = _listed([visible_name(name) for name in other])
-        relations = {relation(own[name], array) for name, array in other.items()}
-        how = relations.pop() if len(relations) == 1 else ""
-        how = f"each {how}" if how else "have other values"
-        cause = Cause("weight", f"{names} {how} in the candidate", "copy them from the reference")
+        cause = Cause("weight", _together(other, own, evidence), "copy them from the reference")
         yield Hypothesis(cause, partial(_with_arrays, cell.program, other))
+
+
+def _together(other: Mapping[str, Array], own: Mapping[str, Array], evidence: Evidence) -> str:
+    """Return what several parameters of the candidate are to the reference's, in words."""
+    said = {}
+    for name, array in other.items():
+        others = {n: a for n, a in evidence.reference_parameters.items() if n != name}
+        said[name] = relation(own[name], array, others)
+    shown = [visible_name(name) for name in other]
+    if len(set(said.values())) == 1:
+        how = said.popitem()[1]
+        return f"{_listed(shown)} {f'each {how}' if how else 'have other values'} in the candidate"
+    if len(said) > MAX_LISTED or not all(said.values()):
+        return f"{_listed(shown)} have other values in the candidate"
+    parts = [f"{name} {how}" for name, how in zip(shown, said.values(), strict=True)]
+    return f"in the candidate, {_listed(parts)}"
 
 
 def buffers(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:

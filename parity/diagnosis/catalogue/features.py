@@ -1,0 +1,104 @@
+"""What Cells inside a Cell return, read in another order of its features: blocks exchanged, or pairs for halves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import combinations
+
+from ....runtime.ir.program import Program
+from ....runtime.ir.types import Value, is_floating
+from ....runtime.ops import shaping, slicing
+from ....runtime.tracing import SymbolicTensor
+from ...results.cause import Cause
+from ...sides.records import OUTPUT_GRADIENT
+from ..cell_program import CellProgram
+from ..evidence import Evidence
+from ..naming import name_of_value
+from .hypothesis import Hypothesis, with_changed_value
+from .weights import orders_of_blocks
+
+COUNTS = {2: "halves", 3: "thirds"}
+"""What is computed together: gate and up, or queries, keys and values."""
+MAX_TOGETHER = 2
+"""The most values whose heads are read alike: queries and keys."""
+
+
+def blocks(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield what each Cell inside returns with blocks of its features in another order."""
+    for value in _returned(cell):
+        size = value.type.sizes[-1] if value.type.sizes else 0
+        for order in orders_of_blocks(size):
+            if len(order) in COUNTS:
+                words = ", ".join(map(str, order))
+                name = name_of_value(cell, value)
+                summary = f"the {COUNTS[len(order)]} of {name} are read in the order {words} in the candidate"
+                change = partial(_reordered, order)
+                yield Hypothesis(Cause("structure", summary), partial(with_changed_value, cell.program, value, change))
+
+
+def heads(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield what Cells inside return with the halves of each head as pairs, or pairs as halves, as rotations need them.
+
+    Rotary embeddings turn features in pairs that lie side by side, or half a head apart; weights are permuted to fit.
+    """
+    sizes = {value: size for value in _returned(cell) if (size := _size_of_head(cell.program, value))}
+    for count in range(1, MAX_TOGETHER + 1):
+        for values in combinations(sizes, count):
+            names = " and ".join(name_of_value(cell, value) for value in values)
+            for as_pairs in (True, False):
+                how = "halves of each head as pairs" if as_pairs else "pairs of each head as halves"
+                cause = Cause(
+                    "weight",
+                    f"{names}: features are in another order in the candidate, the {how}, as if rows of the weight "
+                    "were not permuted for its rotary embedding",
+                    "permute the rows of the weight as the rotation pairs them: halves of a head, or neighbours",
+                )
+                yield Hypothesis(cause, partial(_with_heads, cell.program, {v: sizes[v] for v in values}, as_pairs))
+
+
+def _returned(cell: CellProgram) -> list[Value]:
+    """Return the floating-point values that Cells inside return."""
+    pairs = zip(cell.program.inputs, cell.input_keys, strict=True)
+    return [
+        value
+        for value, key in pairs
+        if key is not None and key.kind == OUTPUT_GRADIENT and key.path != cell.path and is_floating(value.dtype)
+    ]
+
+
+def _size_of_head(program: Program, value: Value) -> int:
+    """Return the even number of features into which a value's last axis is divided; 0 if it isn't divided."""
+    before = value.type.sizes
+    for node in program.nodes:
+        after = node.outputs[0].type.sizes
+        if node.op == "reshape" and node.inputs[0] is value and before and after and len(after) > len(before):
+            size = after[-1]
+            return size if size % 2 == 0 and 2 < size < before[-1] else 0
+    return 0
+
+
+def _reordered(order: tuple[int, ...], x: SymbolicTensor) -> SymbolicTensor:
+    sizes = x.value.type.sizes
+    assert sizes is not None, "only values of known shapes are read in blocks"
+    axis, size = len(sizes) - 1, sizes[-1] // len(order)
+    parts = [slicing.slice(x, starts=(n * size,), stops=((n + 1) * size,), steps=(1,), axes=(axis,)) for n in order]
+    result: SymbolicTensor = slicing.concat(*parts, axis=axis)
+    return result
+
+
+def _with_heads(program: Program, sizes: dict[Value, int], as_pairs: bool) -> Program:
+    for value, size in sizes.items():
+        program = with_changed_value(program, value, partial(_exchanged, size, as_pairs))
+    return program
+
+
+def _exchanged(size: int, as_pairs: bool, x: SymbolicTensor) -> SymbolicTensor:
+    shape = x.value.type.sizes
+    assert shape is not None, "only values of known shapes have heads"
+    inner = (2, size // 2) if as_pairs else (size // 2, 2)
+    wide = shaping.reshape(x, shape=(*shape[:-1], shape[-1] // size, *inner))
+    rank = len(shape) + 2
+    turned = shaping.transpose(wide, permutation=(*range(rank - 2), rank - 1, rank - 2))
+    result: SymbolicTensor = shaping.reshape(turned, shape=shape)
+    return result
