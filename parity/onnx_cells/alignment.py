@@ -29,13 +29,13 @@ from ..sides.run import FORWARD, Run, Wanted
 from ..sides.torch_side import TorchSide
 from .bypasses import bypassed_gradients
 from .crossings import Crossing, crossings, other_sample
-from .fitting import fit
+from .fitting import place_tensors
 from .flat import FlatProgram
 from .marking import mark
 from .odd_shapes import constant_boundaries, excuse
 from .ownership import Ownership, own_nodes
 from .parameters import ModuleParameters, PairedParameters, pair_parameters
-from .places import PlaceFinder, Places
+from .places import Places
 from .shared_nodes import copy_shared_nodes
 from .sides import FileSide, ModuleSide
 from .wrong_parameters import with_wrong_parameters
@@ -110,12 +110,11 @@ def align(
     tensors = crossings(records)
     dtype = as_dtype(options.dtype)
     given = [[cast_floating(array, dtype) for array in arrays] for arrays in samples]
-    fitted = fit(flat, given, tensors)
-    file, flat = fitted.file, fitted.file.flat
-    shapes = {value: tuple(arrays[0].shape) for value, arrays in file.values.items()}
-    fixed = _fixed(flat, tensors, truth, order_of_inputs(arguments, arrange), outputs, module, arguments)
-    places = PlaceFinder(file, tensors, fixed).find()
-    flat = fitted.with_places(places.of.values())
+    order = order_of_inputs(arguments, arrange)
+    placed = place_tensors(
+        flat.program, given, tensors, lambda p: _fixed(p, tensors, truth, order, outputs, module, arguments)
+    )
+    flat, places, shapes = placed.flat, placed.places, placed.shapes
     found = own_nodes(flat, truth, [*dict.fromkeys([*tensors, *places.of])], places.of)  # some were divided
     shared = copy_shared_nodes(flat.program, found)
     marked = mark(*shared)
@@ -227,7 +226,7 @@ def order_of_inputs(arguments: Arguments, arrange: Arrange) -> list[int]:
 
 
 def _fixed(
-    flat: FlatProgram,
+    program: Program,
     tensors: Sequence[Crossing],
     truth: Records,
     order: Sequence[int],
@@ -238,11 +237,11 @@ def _fixed(
     """Return the places of the module's inputs and outputs."""
     crossing = {key: one for one in tensors for key in one.keys}
     slots = [slot for _, slot in sorted(input_slots(module, arguments[0], dict(arguments[1])))]
-    places = {Key("", 0, INPUT, slots[place]): v for place, v in zip(order, flat.program.inputs, strict=True)}
+    places = {Key("", 0, INPUT, slots[place]): v for place, v in zip(order, program.inputs, strict=True)}
     results = truth.slots.get(("", 0, OUTPUT), [])
     places |= {
         Key("", 0, OUTPUT, results[place]): value
-        for place, value in zip(outputs, flat.program.outputs, strict=True)
+        for place, value in zip(outputs, program.outputs, strict=True)
         if place is not None and place < len(results)
     }
     return {crossing[key]: value for key, value in places.items() if key in crossing}

@@ -40,6 +40,11 @@ class Crossing:
         return is_floating(self.arrays[0].dtype)
 
     @property
+    def can_have_a_place(self) -> bool:
+        """Whether its numbers can tell its place: they differ from sample to sample, or are trained."""
+        return self.floating and (self.varies or self.trained)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Its shape on the first sample."""
         return tuple(self.arrays[0].shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -30,7 +30,9 @@ class FileValues:
         rank: the position of each value in order of computation.
     """
 
-    def __init__(self, flat: FlatProgram, samples: Sequence[Sequence[Array]]) -> None:
+    def __init__(
+        self, flat: FlatProgram, samples: Sequence[Sequence[Array]], fed: Mapping[Value, Arrays] | None = None
+    ) -> None:
         self.flat = flat
         self.wide = flat.program.astype("float64")
         self.samples = [[cast_floating(array, FLOAT64) for array in arrays] for arrays in samples]
@@ -40,7 +42,7 @@ class FileValues:
         self._narrow_of = dict(zip(wide, narrow, strict=True))
         self._nodes = dict(zip(flat.program.nodes, self.wide.nodes, strict=True))
         self.rank = {value: position for position, value in enumerate(narrow)}
-        self.fed: dict[Value, Arrays] = {}
+        self.fed = {value: arrays for value, arrays in (fed or {}).items() if value in self.rank}
         self.values: dict[Value, Arrays] = {}
         self.compute()
 

@@ -1,8 +1,8 @@
-"""A file's program, rewritten to have the tensors of a module as they are, so that they can have places there."""
+"""The places of a module's tensors in a file's program, which is rewritten to have them as the module does."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...runtime.ir.program import Program
@@ -13,48 +13,75 @@ from .divided_products import divide_products
 from .file_values import FileValues
 from .flat import FlatProgram
 from .joined_values import Joined, JoinFinder, with_joined
+from .places import PlaceFinder, Places
 from .views import View, ViewFinder, used_views, with_views
+
+MOST_ROUNDS = 4
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """A program with all tensors of a module that it may have.
+class Placed:
+    """A program with places for the tensors of a module.
 
     Attributes:
-        before: the program as it is.
-        file: its values, with those of the tensors.
-        joined: the tensors that it has in parts.
-        views: those that it has in other layouts.
+        flat: the program; each tensor with a place is a value of it, computed by itself where that is possible.
+        places: the places.
+        shapes: the shapes of the program's values.
     """
 
-    before: Program
-    file: FileValues
-    joined: Sequence[Joined]
-    views: Sequence[View]
-
-    def with_places(self, places: Collection[Value]) -> FlatProgram:
-        """Return the program with the tensors that have places, each computed by itself where that is possible."""
-        joined = [tensor for tensor in self.joined if not {tensor.tensor, *tensor.restored}.isdisjoint(places)]
-        program = with_views(with_joined(self.before, joined), used_views(self.views, places))
-        return FlatProgram(divide_products(program, places))
+    flat: FlatProgram
+    places: Places
+    shapes: Mapping[Value, tuple[int, ...]]
 
 
-def fit(flat: FlatProgram, samples: Sequence[Sequence[Array]], tensors: Sequence[Crossing]) -> Fitted:
-    """Look for the tensors of a module in the values of a program, in other layouts and in parts.
+def place_tensors(
+    program: Program,
+    samples: Sequence[Sequence[Array]],
+    tensors: Sequence[Crossing],
+    ends: Callable[[Program], dict[Crossing, Value]],
+) -> Placed:
+    """Find the tensors of a module in a program, also in other layouts and in parts.
+
+    After a wrong value nothing agrees until the module's is put in its place. What agrees then may show further
+    layouts, so the search is repeated while it finds some.
 
     Args:
-        flat: the program.
+        program: the program, without boundaries.
         samples: its inputs, once or several times with other numbers.
         tensors: the tensors that cross the module's boundaries, with as many samples.
+        ends: returns the places of the module's inputs and outputs in a program.
     """
-    file = FileValues(flat, samples)
+    file = FileValues(FlatProgram(program), samples)
+    places = Places()
+    for number in range(MOST_ROUNDS):
+        missing = [tensor for tensor in tensors if tensor not in places.of]
+        in_parts, views = _rewritten_tensors(file, missing, number > 0)
+        joined = list(in_parts.values())
+        if number and not joined and not views:
+            break
+        if joined or views:
+            whole = with_views(with_joined(program, joined), views)
+            file = FileValues(FlatProgram(whole), samples, file.fed)
+        proposed = {tensor: whole.tensor for tensor, whole in in_parts.items()}
+        places = PlaceFinder(file, tensors, ends(file.flat.program), places, proposed).find()
+        kept = set(places.of.values())
+        joined = [tensor for tensor in joined if not kept.isdisjoint((tensor.tensor, *tensor.restored))]
+        program = with_views(with_joined(program, joined), used_views(views, kept))
+        if not any(tensor.can_have_a_place and tensor not in places.of for tensor in tensors):
+            break
+        file = FileValues(FlatProgram(program), samples, file.fed)
+    shapes = {value: tuple(arrays[0].shape) for value, arrays in file.values.items()}
+    return Placed(FlatProgram(divide_products(program, kept)), places, shapes)
+
+
+def _rewritten_tensors(
+    file: FileValues, tensors: Sequence[Crossing], is_repeated: bool
+) -> tuple[dict[Crossing, Joined], list[View]]:
+    """Return the tensors that a file has in parts, and those that it has, or may have, in other layouts."""
     finder = ViewFinder(file)
     missing = finder.find(tensors)
     parts = JoinFinder(file, finder.of_shape)
     in_parts = {tensor: whole for tensor in missing if (whole := parts.find(tensor)) is not None}
-    finder.suppose([tensor for tensor in missing if tensor not in in_parts])
-    joined, views = list(in_parts.values()), list(finder.views.values())
-    before = flat.program
-    if joined or views:
-        file = FileValues(FlatProgram(with_views(with_joined(before, joined), views)), samples)
-    return Fitted(before, file, joined, views)
+    if not is_repeated or finder.views:
+        finder.suppose([tensor for tensor in missing if tensor not in in_parts])
+    return in_parts, list(finder.views.values())

@@ -92,36 +92,38 @@ class JoinFinder:
                     at.setdefault(start, same)
         parts: list[Value | None] = []
         sizes: list[int] = []
+        width = min((int(self.file.values[part][0].shape[axis]) for part in at.values()), default=size)
         start = 0
         while start < size:
             part = at.get(start)
             end = min((other for other in at if other > start), default=size)
-            length = end - start if part is None else int(self.file.values[part][0].shape[axis])
+            length = min(end - start, width) if part is None else int(self.file.values[part][0].shape[axis])
             parts.append(part)
             sizes.append(length)
             start += length
-        if start != size or not 2 <= len(parts) <= MOST_PARTS or parts.count(None) > 1:
+        if start != size or not 2 <= len(parts) <= MOST_PARTS or not at:
             return None
         return self._completed(parts, sizes, tensor.shape, axis)
 
     def _completed(
         self, parts: Sequence[Value | None], sizes: Sequence[int], shape: tuple[int, ...], axis: int
     ) -> tuple[Value, ...] | None:
-        """Return the parts, with the only value that may be the missing one."""
+        """Return the parts, with the values that may be the missing ones, in the order in which they are computed."""
         known = [part for part in parts if part is not None]
-        if len(known) < len(parts):
-            number = parts.index(None)
-            inputs = {self._input_of(part) for part in known}
-            wanted = tuple(sizes[number] if n == axis else size for n, size in enumerate(shape))
-            siblings = [
-                value
-                for value in self.of_shape.get(wanted, [])
-                if value not in known and self._input_of(value) in inputs - {None} and self._is_last(value)
-            ]
-            if len(siblings) != 1:
-                return None
-            return tuple(siblings[0] if part is None else part for part in parts)
-        return tuple(known)
+        inputs = {self._input_of(part) for part in known} - {None}
+        missing = [size for part, size in zip(parts, sizes, strict=True) if part is None]
+        wanted = {tuple(size if n == axis else own for n, own in enumerate(shape)) for size in missing}
+        siblings = [
+            value
+            for other in wanted
+            for value in self.of_shape.get(other, [])
+            if value not in known and self._input_of(value) in inputs and self._is_last(value)
+        ]
+        siblings.sort(key=self.file.rank.__getitem__)
+        if [self.file.values[value][0].shape[axis] for value in siblings] != missing:
+            return None
+        free = iter(siblings)
+        return tuple(next(free) if part is None else part for part in parts)
 
     def _input_of(self, value: Value) -> Value | None:
         """Return what a product is computed from, also one to which a bias was added; None for other values."""

@@ -57,14 +57,6 @@ class Arrangement:
         joined = np.concatenate([source.layout.read(arrays[source.name]) for source in self.sources])
         return self.layout.inverse.read(joined[self.rows][:, self.columns])
 
-    def divide(self, array: Array) -> dict[str, Array]:
-        """Return the module's parameters, made of the program's, which has each row and column of theirs once."""
-        rows, columns = np.argsort(self.rows), np.argsort(self.columns)
-        joined = self.layout.read(array)[rows][:, columns]
-        ends = np.cumsum([source.layout.target[0] for source in self.sources])
-        parts = np.split(joined, ends[:-1])
-        return {s.name: s.layout.inverse.read(part) for s, part in zip(self.sources, parts, strict=True)}
-
     def rows_of(self, number: int) -> Array:
         """Return the rows of a source that are taken."""
         start = sum(source.layout.target[0] for source in self.sources[:number])
@@ -245,6 +237,26 @@ def _as_matrix(shape: tuple[int, ...], rows: Sequence[int]) -> Layout:
 
 def _is_same(array: Array, other: Array) -> bool:
     return array.shape == other.shape and np.array_equal(array.astype(other.dtype), other)
+
+
+def divided(arrangements: Sequence[Arrangement], arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the module's parameters made of a program's, which have each row of theirs once.
+
+    Args:
+        arrangements: how the program's parameters are made of the module's.
+        arrays: the program's parameters, by the names in the arrangements.
+    """
+    matrices: dict[str, Array] = {}
+    for arrangement in arrangements:
+        array = arrangement.layout.read(arrays[arrangement.name])[:, np.argsort(arrangement.columns)]
+        start = 0
+        for number, source in enumerate(arrangement.sources):
+            matrix = matrices.setdefault(source.name, np.zeros(source.layout.target, array.dtype))
+            inside = (arrangement.rows >= start) & (arrangement.rows < start + len(matrix))
+            matrix[arrangement.rows_of(number)] = array[inside]
+            start += len(matrix)
+    layouts = {source.name: source.layout for arrangement in arrangements for source in arrangement.sources}
+    return {name: layouts[name].inverse.read(matrix) for name, matrix in matrices.items()}
 
 
 def rewrite(program: Program, arrays: Mapping[str, Array], arrangements: Sequence[Arrangement]) -> Program:

@@ -55,14 +55,24 @@ class PlaceFinder:
         file: the values of the file's program.
         tensors: the tensors that cross the module's boundaries, in order.
         fixed: the places of the module's inputs and outputs.
+        known: places found before.
+        proposed: values that may be the places of tensors, though numbers in them are wrong.
     """
 
-    def __init__(self, file: FileValues, tensors: Sequence[Crossing], fixed: dict[Crossing, Value]) -> None:
+    def __init__(
+        self,
+        file: FileValues,
+        tensors: Sequence[Crossing],
+        fixed: dict[Crossing, Value],
+        known: Places,
+        proposed: Mapping[Crossing, Value],
+    ) -> None:
         self.file = file
         self.flat = file.flat
+        self.proposed = proposed
         self.tensors = [one for one in tensors if (one.varies or one.trained) and (one.floating or one not in fixed)]
         self.ends = {one: place for one, place in fixed.items() if any(k == OUTPUT for _, _, k, _ in one.keys)}
-        self.places = Places(dict(fixed))
+        self.places = Places(known.of | fixed, set(known.by_paths), set(known.by_trial))
         self.trials = 0
         self.absent: set[Crossing] = set()
         stored = set(self.flat.program.constant_data)
@@ -138,8 +148,8 @@ class PlaceFinder:
         return found
 
     def _hints(self, one: Crossing) -> list[Value]:
-        """Return the values that the paths of the file's nodes give for a tensor, in order."""
-        found: dict[Value, None] = {}
+        """Return the values that are proposed for a tensor, or that the paths of the file's nodes give, in order."""
+        found = dict.fromkeys([self.proposed[one]] if one in self.proposed else [])
         for key in one.keys:
             if key.path in self.flat.paths:
                 ends = self.flat.ends(key.path)
@@ -162,7 +172,8 @@ class PlaceFinder:
             best, place = LITTLE, None
             likely, others = self._options(one)
             if not everywhere:
-                likely = [value for value in likely if distance(self.file.values[value], one.arrays) <= CLOSE]
+                proposed = self.proposed.get(one)
+                likely = [v for v in likely if v is proposed or distance(self.file.values[v], one.arrays) <= CLOSE]
                 others = []
             for value in [*likely, *others][:MAX_CANDIDATES]:
                 if self.trials >= MAX_TRIALS:

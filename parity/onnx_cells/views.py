@@ -91,7 +91,7 @@ class ViewFinder:
         copies: dict[Crossing, Value] = {}
         missing: list[Crossing] = []
         for tensor in tensors:
-            if tensor.floating and (tensor.varies or tensor.trained):
+            if tensor.can_have_a_place:
                 values = self.of_shape.get(tensor.shape, [])
                 same = [value for value in values if distance(self.file.values[value], tensor.arrays) <= EXACT]
                 self.agreeing.update(same)

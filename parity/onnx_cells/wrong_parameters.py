@@ -20,12 +20,14 @@ from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import Array, Records
 from ..sides.run import FORWARD, ReferenceRun, Run
 from .file_values import distance
-from .parameter_rows import Arrangement, Source, readings, readings_of_the_module, rewrite
+from .parameter_rows import Arrangement, Source, divided, readings, readings_of_the_module, rewrite
 from .parameters import PairedParameters
 from .places import ROUNDED
 
 MOST_TRIALS = 100
 """The most arrangements that are tried in a Cell."""
+MOST_BLOCKS = 4
+"""The most blocks of rows into which one of the module's is divided."""
 MOST_PARTS = 3
 """The most parameters of the module that one of the file's is made of."""
 
@@ -54,10 +56,7 @@ def with_wrong_parameters(
             used |= _of_call(network, number, truth, free, additional.keys() - used.keys())
     if not used:
         return paired
-    data = {name: additional[arrangement.name].data for name, arrangement in used.items()}
-    numbers: dict[str, Array] = {}
-    for name, arrangement in used.items():
-        numbers |= arrangement.divide(data[name])
+    numbers = divided(list(used.values()), {name: additional[name].data for name in used})
     values = {paired.program.parameters[name].value.name for name in used}
     return replace(
         paired,
@@ -114,12 +113,13 @@ def _is_right(cell: CellProgram, given: Mapping[str, Array], truth: Records) -> 
 
 
 def _arrangements(parameters: Mapping[str, Array], free: Mapping[str, Array]) -> Iterator[dict[str, Arrangement]]:
-    """Yield arrangements of parameters of the module for each of these, of which no two have one in common."""
+    """Yield arrangements for all of these parameters that take each row of some of the module's once."""
     ways = {name: list(_ways(name, array.shape, free)) for name, array in parameters.items()}
     possible = {name: options for name, options in ways.items() if options}
     for chosen in itertools.product(*possible.values()):
-        sources = [source.name for arrangement in chosen for source in arrangement.sources]
-        if len(set(sources)) == len(sources):
+        taken = [(s.name, row) for way in chosen for n, s in enumerate(way.sources) for row in way.rows_of(n).tolist()]
+        count = sum({s.name: s.layout.target[0] for way in chosen for s in way.sources}.values())
+        if len(set(taken)) == len(taken) == count:
             yield dict(zip(possible, chosen, strict=True))
 
 
@@ -133,15 +133,18 @@ def _ways(name: str, shape: tuple[int, ...], free: Mapping[str, Array]) -> Itera
             ):
                 rows = [reading.target[0] for reading in of_sources]
                 columns = {reading.target[1] for reading in (layout, *of_sources)}
-                if len(columns) > 1 or sum(rows) != layout.target[0]:
+                wanted = layout.target[0]
+                if len(columns) > 1 or sum(rows) % wanted or (count > 1 and sum(rows) != wanted):
                     continue
                 sources = tuple(Source(other, reading) for other, reading in zip(names, of_sources, strict=True))
-                arrangement = Arrangement(name, sources, np.arange(sum(rows)), np.arange(columns.pop()), layout)
-                numbered = arrangement.arrange(_numbered(free, names))
-                identity = (names, numbered.tobytes())
-                if identity not in seen:
-                    seen.add(identity)
-                    yield arrangement
+                places = np.arange(columns.pop())
+                for start in range(0, sum(rows), wanted)[:MOST_BLOCKS]:
+                    arrangement = Arrangement(name, sources, np.arange(start, start + wanted), places, layout)
+                    numbered = arrangement.arrange(_numbered(free, names))
+                    identity = (names, numbered.tobytes())
+                    if identity not in seen:
+                        seen.add(identity)
+                        yield arrangement
 
 
 def _numbered(free: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:

@@ -46,6 +46,7 @@ SETTINGS: tuple[Entry, ...] = (
     structure.other_functions,
     features.blocks,
     features.heads,
+    weights.layouts,
 )
 """Changes of one node or value, which a candidate may have written as several."""
 BESIDE_PARAMETERS: tuple[Entry, ...] = (
