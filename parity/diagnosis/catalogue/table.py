@@ -47,6 +47,7 @@ SETTINGS: tuple[Entry, ...] = (
     features.blocks,
     features.heads,
     weights.layouts,
+    weights.blocks,
 )
 """Changes of one node or value, which a candidate may have written as several."""
 BESIDE_PARAMETERS: tuple[Entry, ...] = (

@@ -135,6 +135,8 @@ def _transposed(x: SymbolicTensor) -> SymbolicTensor:
 def blocks(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield the blocks of rows of parameters, such as gates, read in each other order: of all parameters, and of each.
 
+    Of each, the blocks of columns, too: a matrix may be multiplied from the other side.
+
     The candidate's parameters are the reference's, and so are the places of their gradients: what differs is the code.
     """
     program = cell.program
@@ -142,17 +144,17 @@ def blocks(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     for name, parameter in program.parameters.items():
         if parameter.data.ndim:
             rows.setdefault(parameter.data.shape[0], []).append(name)
-    several = [names for names in rows.values() if len(names) > 1]
-    for names in (*several, *([name] for name in program.parameters)):
-        shape = program.parameters[names[0]].data.shape
-        for order in orders_of_blocks(shape[0]) if shape else ():
+    several = [(names, 0) for names in rows.values() if len(names) > 1]
+    alone = [([name], axis) for name, p in program.parameters.items() for axis in range(min(p.data.ndim, 2))]
+    for names, axis in (*several, *alone):
+        for order in orders_of_blocks(program.parameters[names[0]].data.shape[axis]):
             shown = _listed([visible_name(name) for name in names])
-            summary = (
-                f"the {len(order)} blocks of rows of {shown} are read in the order {_in_words(order)} in the candidate"
-            )
+            what = "rows" if axis == 0 else "columns"
+            summary = f"the {len(order)} blocks of {what} of {shown} are read in the order {_in_words(order)} in the candidate"
             attribute = names[0] if len(names) == 1 else ""
             yield Hypothesis(
-                Cause("weight", summary, attribute=attribute), partial(_with_blocks, program, tuple(names), order)
+                Cause("weight", summary, attribute=attribute),
+                partial(_with_blocks, program, tuple(names), axis, order),
             )
 
 
@@ -163,11 +165,11 @@ def orders_of_blocks(rows: int) -> Iterator[tuple[int, ...]]:
             yield from (order for order in permutations(range(count)) if order != tuple(range(count)))
 
 
-def _with_blocks(program: Program, names: tuple[str, ...], order: tuple[int, ...]) -> Program:
+def _with_blocks(program: Program, names: tuple[str, ...], axis: int, order: tuple[int, ...]) -> Program:
     def reordered(x: SymbolicTensor) -> SymbolicTensor:
-        size = x.value.type.sizes[0] // len(order)  # type: ignore[index]
-        parts = [slicing.slice(x, starts=(n * size,), stops=((n + 1) * size,), steps=(1,), axes=(0,)) for n in order]
-        result: SymbolicTensor = slicing.concat(*parts, axis=0)
+        size = x.value.type.sizes[axis] // len(order)  # type: ignore[index]
+        parts = [slicing.slice(x, starts=(n * size,), stops=((n + 1) * size,), steps=(1,), axes=(axis,)) for n in order]
+        result: SymbolicTensor = slicing.concat(*parts, axis=axis)
         return result
 
     for name in names:
