@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import Node
-from ...runtime.tracing import Builder
+from ...runtime.ir.types import Node, Value
+from ...runtime.tracing import Builder, SymbolicTensor
 from .cell_program import CellProgram
 from .rebuilding import Operands, Results, append, keep, rebuild
 
@@ -47,10 +47,17 @@ def as_linear(cell: CellProgram) -> CellProgram:
 
 def _is_product(program: Program, node: Node) -> bool:
     operand = node.inputs[1] if node.op == "matmul" else None
-    matrix = None if operand is None else program.constant_data.get(operand)
-    if matrix is None:
+    if operand is None or node.inputs[0] is None or not node.inputs[0].shape:
         return False
-    return matrix.ndim == 2 and node.inputs[0] is not None and bool(node.inputs[0].shape)
+    matrix = program.constant_data.get(_turned(program, operand) or operand)
+    return matrix is not None and matrix.ndim == 2
+
+
+def _turned(program: Program, operand: Value) -> Value | None:
+    """Return the stored matrix of which an operand is the transpose; None if it isn't one."""
+    node = program.producers.get(operand)
+    is_transpose = node is not None and node.op == "transpose" and node.attributes["permutation"] == (1, 0)
+    return node.inputs[0] if node is not None and is_transpose and node.inputs[0] in program.constant_data else None
 
 
 def _sum_of(program: Program, product: Node) -> int | None:
@@ -66,6 +73,10 @@ def _sum_of(program: Program, product: Node) -> int | None:
 
 def _linear(builder: Builder, program: Program, product: Node, operands: Operands) -> Results:
     x, bias = operands
-    assert product.inputs[1] is not None
-    weight = np.ascontiguousarray(program.constant_data[product.inputs[1]].T)
-    return append(builder, "linear", [x, builder.constant(weight, product.inputs[1].dtype), bias], {})
+    operand = product.inputs[1]
+    assert operand is not None
+    turned = _turned(program, operand)
+    if turned is not None:
+        return append(builder, "linear", [x, SymbolicTensor(builder, turned), bias], {})
+    weight = np.ascontiguousarray(program.constant_data[operand].T)
+    return append(builder, "linear", [x, builder.constant(weight, operand.dtype), bias], {})

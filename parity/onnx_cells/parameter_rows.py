@@ -8,8 +8,9 @@ module's own parameters. The program is rewritten to hold those and to arrange t
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,6 +45,7 @@ class Arrangement:
         rows: for each row of the program's parameter, the number of the module's.
         columns: for each column, the number of the module's.
         layout: how the rows are read from the program's parameter.
+        cell: number of the call that the program's parameter is used in; 0 if there are several.
     """
 
     name: str
@@ -51,6 +53,15 @@ class Arrangement:
     rows: Array
     columns: Array
     layout: Layout
+    cell: int = 0
+
+    @property
+    def is_as_it_is(self) -> bool:
+        """Whether the program's parameter is one of the module's, of the same shape and order."""
+        if len(self.sources) > 1 or self.layout != self.sources[0].layout:
+            return False
+        places = ((self.rows, self.layout.target[0]), (self.columns, self.layout.target[1]))
+        return all(np.array_equal(order, np.arange(count)) for order, count in places)
 
     def arrange(self, arrays: Mapping[str, Array]) -> Array:
         """Return the program's parameter, made of arrays of the module's."""
@@ -89,7 +100,10 @@ def with_rows_of_the_module(
         used = {source.name for arrangement in arrangements for source in arrangement.sources}
         free = {other: infos[other].data for path in sorted(paths) for other in parts_of(path)}
         free = {other: data for other, data in free.items() if other not in used | program.parameters.keys()}
-        arrangements += _of_cell({name: program.parameters[name].data for name in names}, free)
+        call = next(iter(paths)) if len(paths) == 1 else ""
+        number = next(number for number, other in enumerate(program.calls) if other.path == call)
+        of_cell = _of_cell({name: program.parameters[name].data for name in names}, free)
+        arrangements += [replace(arrangement, cell=number) for arrangement in of_cell]
     return (
         rewrite(program, {name: info.data for name, info in infos.items()}, arrangements) if arrangements else program
     )
@@ -271,19 +285,23 @@ def rewrite(program: Program, arrays: Mapping[str, Array], arrangements: Sequenc
     taken = {arrangement.name: parameters.pop(arrangement.name) for arrangement in arrangements}
     nodes: list[Node] = []
     constants = list(program.constants)
+    uses = Counter(source.name for arrangement in arrangements for source in arrangement.sources)
     for arrangement in arrangements:
         old = taken[arrangement.name]
         for source in arrangement.sources:
             data = arrays[source.name].astype(old.value.dtype)
-            if source.name not in parameters:
+            if arrangement.is_as_it_is and uses[source.name] == 1:
+                parameters[source.name] = replace(old, data=data)
+            elif source.name not in parameters:
                 value = Value(f"{source.name} of {arrangement.name}", Type(old.value.dtype, data.shape))
                 parameters[source.name] = ProgramParameter(value, data, old.trainable)
             elif old.trainable and not parameters[source.name].trainable:
-                value = parameters[source.name].value
-                parameters[source.name] = ProgramParameter(value, data, trainable=True)
+                parameters[source.name] = replace(parameters[source.name], trainable=True)
     for arrangement in arrangements:
-        chain = _Chain(arrangement.name, taken[arrangement.name].value, nodes, constants)
-        chain.arrange(arrangement, [parameters[s.name] for s in arrangement.sources], taken[arrangement.name].trainable)
+        sources = [parameters[source.name] for source in arrangement.sources]
+        if sources[0].value is not taken[arrangement.name].value:
+            chain = _Chain(arrangement.name, taken[arrangement.name].value, arrangement.cell, nodes, constants)
+            chain.arrange(arrangement, sources, taken[arrangement.name].trainable)
     return program.replace(parameters=parameters, constants=tuple(constants), nodes=(*nodes, *program.nodes))
 
 
@@ -293,6 +311,7 @@ class _Chain:
 
     name: str
     result: Value
+    cell: int
     nodes: list[Node]
     constants: list[Constant]
 
@@ -312,13 +331,20 @@ class _Chain:
             matrix = self._take(matrix, arrangement.rows, 0, (len(arrangement.rows), width))
         if not np.array_equal(arrangement.columns, np.arange(width)):
             matrix = self._take(matrix, arrangement.columns, 1, (len(arrangement.rows), width))
-        final = self._read(matrix, arrangement.layout.inverse)
-        self._add("reshape", (final,), {"shape": final.shape}, final.shape, self.result)
+        self._end(self._read(matrix, arrangement.layout.inverse))
 
     def _read(self, value: Value, layout: Layout) -> Value:
         for op, attributes, shape in layout.steps:
             value = self._add(op, (value,), attributes, shape)
         return value
+
+    def _end(self, value: Value) -> None:
+        """Give the last value the place of the program's parameter."""
+        last = self.nodes[-1] if self.nodes else None
+        if last is not None and last.outputs == (value,):
+            self.nodes[-1] = Node(last.op, last.inputs, last.attributes, (self.result,), self.cell)
+        else:
+            self.nodes.append(Node("reshape", (value,), {"shape": value.shape}, (self.result,), self.cell))
 
     def _take(self, matrix: Value, places: Array, axis: int, shape: tuple[int, int]) -> Value:
         indices = Value(f"{self.name} places {len(self.constants)}", Type(INT64, places.shape))
@@ -331,9 +357,7 @@ class _Chain:
         inputs: tuple[Value, ...],
         attributes: Mapping[str, object],
         shape: tuple[Dim, ...],
-        result: Value | None = None,
     ) -> Value:
-        if result is None:
-            result = Value(f"{self.name} {op} {len(self.nodes)}", Type(self.result.dtype, shape))
-        self.nodes.append(Node(op, inputs, dict(attributes), (result,)))
+        result = Value(f"{self.name} {op} {len(self.nodes)}", Type(self.result.dtype, shape))
+        self.nodes.append(Node(op, inputs, dict(attributes), (result,), self.cell))
         return result

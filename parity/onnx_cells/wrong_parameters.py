@@ -93,7 +93,7 @@ def _of_call(
     for arrangements in itertools.islice(_arrangements(parameters, free), MOST_TRIALS):
         given = {name: arrangement.arrange(free) for name, arrangement in arrangements.items()}
         if _is_right(cell, given, truth):
-            return dict(arrangements)
+            return {name: replace(arrangement, cell=number) for name, arrangement in arrangements.items()}
     return {}
 
 

@@ -150,7 +150,8 @@ def blocks(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
         for order in orders_of_blocks(program.parameters[names[0]].data.shape[axis]):
             shown = _listed([visible_name(name) for name in names])
             what = "rows" if axis == 0 else "columns"
-            summary = f"the {len(order)} blocks of {what} of {shown} are read in the order {_in_words(order)} in the candidate"
+            of_which = f"the {len(order)} blocks of {what} of {shown}"
+            summary = f"{of_which} are read in the order {_in_words(order)} in the candidate"
             attribute = names[0] if len(names) == 1 else ""
             yield Hypothesis(
                 Cause("weight", summary, attribute=attribute),
