@@ -109,17 +109,18 @@ def _by_values(
         CellbridgeError: the candidate can't be captured, its program has other gradients, or it doesn't run.
     """
 
-    def of_program(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:
-        program = _program_of(candidate, args, kwargs, options)
-        return ModuleAndFile(reference, program, options, progress, name="reference").judge_inputs(args, kwargs)
-
-    report = of_program(args, kwargs)  # with further values inside the network; the candidate takes other sizes, too
+    program = _program_of(candidate, args, kwargs, options)
+    pair = ModuleAndFile(reference, program, options, progress, name="reference")
+    alignment = pair.align_inputs(args, kwargs)
+    report = pair.judge_alignment(alignment)
+    computed = [name for name in _parameters(candidate) if alignment.side.is_computed(name)]
     one, other = (
         TorchSide.of_options(
-            name, module, args, kwargs, options, cell_paths=[""], lone=_parameters(module), catches=name == CANDIDATE
+            name, module, args, kwargs, options, cell_paths=[""], lone=_parameters(module), catches=name == CANDIDATE,
+            computed=computed if name == CANDIDATE else (),
         )
         for name, module in (("reference", reference), (CANDIDATE, candidate))
-    )
+    )  # fmt: skip
     trial = Trial(one, [other], options, progress, [one, other])
     found = [comparison for _, comparison in trial.judge(other)]
     of_itself = [c for c in found if c.feeding != "isolated" and c.kind in END_TO_END]

@@ -76,11 +76,7 @@ class ModuleAndFile:
         """
         runtime = None if isinstance(self.candidate, Program) else self._runtime_side(args, kwargs)
         try:
-            program, notes = self._program(runtime)
-            alignment = align(
-                CANDIDATE, self.module, program, (args, kwargs), self._arrange(runtime), self._pair(runtime),
-                self.options, self.name,
-            )  # fmt: skip
+            alignment = self.align_inputs(args, kwargs, runtime)
         except CellbridgeError as error:
             if runtime is None:
                 raise
@@ -90,8 +86,28 @@ class ModuleAndFile:
             report = judge_sides(self._plain_side(args, kwargs), [alone], self.options, self.progress)
             report.notes.append(f"only its results in ONNX Runtime were compared: {first_line(error)}")
             return report
+        return self.judge_alignment(alignment, runtime)
+
+    def align_inputs(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], runtime: OnnxModelSide | None = None
+    ) -> Alignment:
+        """Return both sides with the same boundaries.
+
+        Raises:
+            CellbridgeError: the module or the program doesn't run on these inputs, or it can't be read as a program.
+        """
+        program, notes = self._program(runtime)
+        alignment = align(
+            CANDIDATE, self.module, program, (args, kwargs), self._arrange(runtime), self._pair(runtime), self.options,
+            self.name,
+        )  # fmt: skip
         in_a_file = functools.partial(self._module_in_a_file, alignment.reference)
-        alignment = replace(alignment, side=replace(alignment.side, reference_in_a_file=in_a_file))
+        side = replace(alignment.side, reference_in_a_file=in_a_file)
+        return replace(alignment, side=side, notes=[*alignment.notes, *notes])
+
+    def judge_alignment(self, alignment: Alignment, runtime: OnnxModelSide | None = None) -> Report:
+        """Compare both sides Cell by Cell, and the results in ONNX Runtime by rounding."""
+        notes = list(alignment.notes)
         options = self._options_for(alignment.side, notes)
         if runtime is not None and runtime.capabilities.numbers.quantized:
             options = replace(options, probe=False)  # quantizers have a range, that of the given inputs
@@ -102,7 +118,7 @@ class ModuleAndFile:
             sides.append(runtime)
         rounded: list[Side] = [alignment.reference, alignment.side]
         report = judge_sides(alignment.reference, sides, options, self.progress, rounded)
-        report.notes += [*alignment.notes, *notes]
+        report.notes += notes
         self._place_on_probe(report, alignment)
         return report
 

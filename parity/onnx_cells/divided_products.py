@@ -21,6 +21,8 @@ from ..sides.records import Array
 from .layouts import Layout, layout_of_places
 
 MOVING = ("reshape", "transpose", "slice")
+PART = " part "
+"""Stands in the name of a part, between that of the whole and a number."""
 
 
 @dataclass(frozen=True)
@@ -177,9 +179,9 @@ class _Division:
             weights: dict[Value, Value] = {}
             for value, axis in self.product.stored:
                 data = np.take(old[value].data, features, axis)
-                stored = self._new(f"{value.name} part {number}", value, data.shape)
+                stored = self._new(f"{value.name}{PART}{number}", value, data.shape)
                 weights[value] = stored
-                name = f"{name_of[value]} part {number}"
+                name = f"{name_of[value]}{PART}{number}"
                 parameters[name] = ProgramParameter(stored, data, old[value].trainable)
             narrow.append(self._multiply(weights, len(features), made))
         constants = list(self.before.constants)

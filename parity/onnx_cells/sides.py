@@ -13,6 +13,7 @@ from ..sides.records import Key, Records, gradient_key, value_key
 from ..sides.run import Run
 from ..sides.side import Capabilities, ParameterInfo
 from ..sides.torch_side import TorchSide
+from .divided_products import PART
 from .odd_shapes import Excused
 
 
@@ -97,6 +98,10 @@ class FileSide(InterpreterSide):
     def capabilities(self) -> Capabilities:
         """Those of a program whose Cells were found by the values at their boundaries."""
         return replace(super().capabilities, cells="found")
+
+    def is_computed(self, name: str) -> bool:
+        """Whether a parameter of the file, or a part of it, has numbers that the module has nowhere."""
+        return any(value == name or value.startswith(f"{name}{PART}") for value in self.rounded)
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """The parameters that the module has too."""

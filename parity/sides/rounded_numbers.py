@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from ...converter.dtypes import is_real
+from ...converter.structure.program_names import named_parameters
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT32, Constant, Node
 from .records import Array
@@ -57,6 +58,32 @@ def perturb_angle(angle: torch.Tensor) -> torch.Tensor:
     return angle if angle.requires_grad or not angle.is_floating_point() else angle * PERTURBATION
 
 
+def up_or_down(data: Array, generator: np.random.Generator, *, is_computed: bool) -> Array:
+    """Return numbers in float64, each slightly larger or smaller, at random.
+
+    Args:
+        data: the numbers.
+        generator: decides which way each goes.
+        is_computed: whether they were computed from others; else those that need no rounding stay as they are.
+    """
+    exact = data.astype(np.float64)
+    changed = exact * PERTURBATION if is_computed else perturb(data)
+    signs = generator.choice([-1.0, 1.0], exact.shape)
+    finite = np.isfinite(exact)  # a mask may be of infinities
+    result: Array = exact.copy()
+    result[finite] += signs[finite] * (changed - exact)[finite]
+    return result
+
+
+def perturb_weights(module: torch.nn.Module, names: Collection[str], sample: int) -> None:
+    """Perturb parameters that were computed from those of another network, each number up or down, as `sample` says."""
+    generator = np.random.default_rng(sample)
+    for name, parameter in named_parameters(module):
+        if name in names:
+            changed = up_or_down(parameter.detach().double().numpy(), generator, is_computed=True)
+            parameter.data = torch.from_numpy(changed).to(parameter.dtype)
+
+
 def perturb_program(
     program: Program, weights: Collection[str] = (), sample: int = 1, computed: Collection[str] = ()
 ) -> Program:
@@ -72,14 +99,8 @@ def perturb_program(
     """
     generator = np.random.default_rng(sample)
 
-    def up_or_down(name: str, data: Array) -> Array:
-        exact = data.astype(np.float64)
-        changed = exact * PERTURBATION if name in computed else perturb(data)
-        signs = generator.choice([-1.0, 1.0], exact.shape)
-        finite = np.isfinite(exact)  # a mask may be of infinities
-        result: Array = exact.copy()
-        result[finite] += signs[finite] * (changed - exact)[finite]
-        return result
+    def changed(name: str, data: Array) -> Array:
+        return up_or_down(data, generator, is_computed=name in computed)
 
     def constant(item: Constant) -> Constant:
         if item.value.dtype != FLOAT32:
@@ -87,10 +108,10 @@ def perturb_program(
         if item.data.size == 1:
             return replace(item, data=perturb(item.data))
         name = item.value.name
-        return replace(item, data=up_or_down(name, item.data)) if name in weights else item
+        return replace(item, data=changed(name, item.data)) if name in weights else item
 
     parameters = {
-        name: replace(parameter, data=up_or_down(parameter.value.name, parameter.data))
+        name: replace(parameter, data=changed(parameter.value.name, parameter.data))
         if parameter.value.name in weights
         else parameter
         for name, parameter in program.parameters.items()

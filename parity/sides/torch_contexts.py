@@ -14,7 +14,7 @@ from ...converter.structure.program_names import named_parameters
 from ..pairing.same_inputs import Calls
 from .parameter_uses import ParameterUses
 from .precision import DoublePrecision
-from .rounded_numbers import perturb_attributes
+from .rounded_numbers import perturb_attributes, perturb_weights
 from .run import Run
 from .torch_modes import Draws, JitteredOperators, RecordableCalls
 from .torch_recorder import Recorder
@@ -49,7 +49,7 @@ def recording(
 
 @contextlib.contextmanager
 def other_numbers(
-    module: torch.nn.Module, run: Run, rounded: Collection[str], *, at_boundaries: bool
+    module: torch.nn.Module, run: Run, rounded: Collection[str], computed: Collection[str], *, at_boundaries: bool
 ) -> Iterator[None]:
     """Within the context, a module computes with the numbers that a run changes; `in_dtype` puts them back.
 
@@ -57,10 +57,12 @@ def other_numbers(
         module: the module.
         run: the run.
         rounded: buffers that are perturbed.
+        computed: parameters that are perturbed.
         at_boundaries: whether there are numbers at boundaries, which are jittered there; else those of operators are.
     """
     if run.numbers.perturbed:
         perturb_attributes(module, rounded)
+        perturb_weights(module, computed, run.numbers.perturbed)
     steps, jitter = run.numbers.parameter_steps, run.numbers.jitter
     for name, parameter in named_parameters(module):
         if name in steps:

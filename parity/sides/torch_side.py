@@ -32,9 +32,10 @@ from .interpreter_side import InterpreterSide
 from .kept_state import KeptState
 from .precision import WorkingDtypeCaster, in_dtype
 from .records import INPUT, Array, Records
+from .rounded_numbers import SAMPLES
 from .run import Arguments, Run, random_cotangents
 from .shared_parameters import shared_parameters
-from .side import Capabilities, OwnCalls, ParameterInfo, native_checks
+from .side import Capabilities, OwnCalls, OwnNumbers, ParameterInfo, native_checks
 from .torch_backward import backward
 from .torch_contexts import observing, other_numbers, recording
 from .torch_inputs import TorchInputs, inputs_in, other_arguments, same_arguments
@@ -72,6 +73,7 @@ class TorchSide:
         cell_paths: paths of the modules that are Cells; the others belong to the Cells around them. None for all.
         ignored: parameters whose gradient, and buffers whose update, isn't recorded.
         rounded: buffers that another side may have computed itself.
+        computed: parameters that were computed from those of another side, and rounded.
         lone: parameters that the other side doesn't have, which aren't recorded at all.
         shared: parameters of which the share of each Cell that holds them is recorded, as if several Cells held them.
         ties: parameters that count as one: the sum of their gradients is recorded.
@@ -93,6 +95,7 @@ class TorchSide:
     cell_paths: Collection[str] | None = None
     ignored: Collection[str] = ()
     rounded: Collection[str] = ()
+    computed: Collection[str] = ()
     lone: Collection[str] = ()
     shared: Collection[str] = ()
     ties: Ties = field(default_factory=Ties)
@@ -133,7 +136,9 @@ class TorchSide:
     @property
     def capabilities(self) -> Capabilities:
         """A module can do everything."""
-        return Capabilities(native_checks(self.working_dtype), calls=OwnCalls(live=True, keeps_state=True))
+        numbers = OwnNumbers(perturbations=SAMPLES if self.computed else 1)
+        calls = OwnCalls(live=True, keeps_state=True)
+        return Capabilities(native_checks(self.working_dtype), numbers=numbers, calls=calls)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -221,7 +226,7 @@ class TorchSide:
             inputs, earlier = self._inputs(given, dtype, grads=run.wanted.grads), self._earlier(run, dtype)
             with (
                 recording(run, self.dtype, kept, self.shares, self.joined) as recorder,
-                other_numbers(self.module, run, self.rounded, at_boundaries=self._known.takes_numbers),
+                other_numbers(self.module, run, self.rounded, self.computed, at_boundaries=self._known.takes_numbers),
             ):
                 recorder.records.boundaries.same |= same_arguments(self.module, given, self.joined)
                 self._call_earlier(recorder, earlier)
