@@ -25,19 +25,24 @@ class Crossing:
         arrays: the tensor on each sample.
         keys: the boundaries that it crosses, in order.
         varies: whether it differs from sample to sample; True if there is only one.
-        trained: whether a gradient passes through it.
+        gradient: its gradient on the first sample, at the first boundary; None where none arrives.
     """
 
     order: int
     arrays: list[Array]
     keys: list[Key] = field(default_factory=list)
     varies: bool = True
-    trained: bool = False
+    gradient: Array | None = None
 
     @property
     def floating(self) -> bool:
         """Whether it holds floating-point numbers."""
         return is_floating(self.arrays[0].dtype)
+
+    @property
+    def trained(self) -> bool:
+        """Whether a gradient passes through it."""
+        return self.gradient is not None
 
     @property
     def can_have_a_place(self) -> bool:
@@ -70,7 +75,8 @@ def crossings(samples: Sequence[Records]) -> list[Crossing]:
             found[identity] = Crossing(len(inputs) + len(found), arrays, [], varies)
         found[identity].keys.append(key)
         gradient = samples[0].values.get(gradient_key(key))
-        found[identity].trained |= gradient is not None and bool(np.any(gradient))
+        if found[identity].gradient is None and gradient is not None and np.any(gradient):
+            found[identity].gradient = gradient
     return [*inputs, *(one for one in found.values() if one not in inputs)]
 
 

@@ -32,7 +32,8 @@ class View:
         value: the file's value, in its own layout.
         layout: how the tensor is read from it.
         steps: the values that reading takes, the tensor as the last.
-        restoring: the values that bringing it back takes, one of the file's layout as the last.
+        restoring: the values that bringing it back takes, one of the file's layout as the last; none for a tensor that
+            nothing of what follows is computed from.
     """
 
     value: Value
@@ -41,18 +42,20 @@ class View:
     restoring: tuple[Value, ...]
 
     @classmethod
-    def of(cls, value: Value, layout: Layout, names: Namespace) -> View:
-        """Return the view of a value in a layout."""
+    def of(cls, value: Value, layout: Layout, names: Namespace, *, is_used: bool) -> View:
+        """Return the view of a value in a layout; see `restoring` for tensors that aren't used."""
 
         def values(of: Layout, suffix: str) -> tuple[Value, ...]:
             name = f"{value.name}_{suffix}"
             return tuple(Value(names.unique(name), value.type.with_shape(shape)) for _, _, shape in of.steps)
 
-        return cls(value, layout, values(layout, "view"), values(layout.inverse, "back"))
+        return cls(value, layout, values(layout, "view"), values(layout.inverse, "back") if is_used else ())
 
     def nodes(self, before: Value, cell: int, source: Source | None) -> Iterator[Node]:
         """Yield the nodes that read the tensor from a value and bring it back."""
         for layout, results in ((self.layout, self.steps), (self.layout.inverse, self.restoring)):
+            if not results:
+                continue
             for (op, attributes, _), result in zip(layout.steps, results, strict=True):
                 yield Node(op, (before,), attributes, (result,), cell, source)
                 before = result
@@ -78,7 +81,7 @@ class ViewFinder:
                 self.of_shape.setdefault(array.shape, []).append(value)
                 self.of_size.setdefault(array.size, []).append(value)
                 self.norms[value] = float(np.linalg.norm(array))
-        self.agreeing: set[Value] = set()
+        self.agreeing: dict[Value, Crossing] = {}
         self.known: dict[Layout, None] = {}
         self.views: dict[tuple[Value, Layout], View] = {}
 
@@ -94,7 +97,7 @@ class ViewFinder:
             if tensor.can_have_a_place:
                 values = self.of_shape.get(tensor.shape, [])
                 same = [value for value in values if distance(self.file.values[value], tensor.arrays) <= EXACT]
-                self.agreeing.update(same)
+                self.agreeing |= {value: tensor for value in same if value not in self.agreeing}
                 if same:
                     copies[tensor] = same[0]
                 else:
@@ -139,14 +142,18 @@ class ViewFinder:
         layout = find_layout(self.file.values[value], tensor.arrays, self.known)
         if layout is None:
             return False
+        other = self.agreeing.get(value)
+        is_used = tensor.trained or other is None
+        if other is not None and tensor.trained and not _is_same_gradient(other, tensor, layout):
+            return False  # the file's value is another tensor of the module, whose gradient is more than this one's
         self.known[layout] = None
-        self.agreeing.add(value)
-        self._add(value, layout)
+        self.agreeing.setdefault(value, tensor)
+        self._add(value, layout, is_used=is_used)
         return True
 
-    def _add(self, value: Value, layout: Layout) -> None:
+    def _add(self, value: Value, layout: Layout, *, is_used: bool = True) -> None:
         if (value, layout) not in self.views:
-            self.views[value, layout] = View.of(value, layout, self.names)
+            self.views[value, layout] = View.of(value, layout, self.names, is_used=is_used)
 
     def _origin(self, value: Value) -> Value:
         """Return the value of which a value is a copy in another layout, through any number of them."""
@@ -156,6 +163,13 @@ class ViewFinder:
                 break
             value = before
         return value
+
+
+def _is_same_gradient(tensor: Crossing, other: Crossing, layout: Layout) -> bool:
+    """Whether all of a tensor's gradient comes from another one that is computed from it by a change of layout."""
+    if tensor.gradient is None or other.gradient is None or tensor.gradient.shape != layout.source:
+        return False
+    return distance([layout.read(tensor.gradient)], [other.gradient]) <= EXACT
 
 
 def has_known_sizes(value: Value) -> bool:
@@ -175,7 +189,8 @@ def with_views(program: Program, views: Sequence[View]) -> Program:
         for value in values:
             for view in of_value.get(value, []):
                 nodes.extend(view.nodes(current.get(value, value), cell, source))
-                current[value] = view.restoring[-1]
+                if view.restoring:
+                    current[value] = view.restoring[-1]
 
     read(program.inputs, 0, None)
     for node in program.nodes:
