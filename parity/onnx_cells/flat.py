@@ -12,6 +12,9 @@ from ..results.cell_report import is_inside
 from ..sides.boundary_keys import own_key
 from ..sides.records import Key
 
+COPYING = ("reshape", "transpose")
+"""Ops whose result has the numbers of their operand, in another layout."""
+
 
 @dataclass(frozen=True)
 class Ends:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ...runtime.ir.types import CellCall, Node, Value
 from ..sides.records import INPUT, OUTPUT, Key, Records
 from .crossings import Crossing, is_idle
-from .flat import FlatProgram
+from .flat import COPYING, FlatProgram
 
 Events = list[tuple[int, Key, Value]]
 """Calls by number, and the boundaries of each with their places, in the order of the module."""
@@ -162,10 +162,22 @@ def _obstacle(
     if not inside:
         return "the file computes nothing in it"
     entering = {place[key] for key in keys if key.kind == INPUT and key in place and crossing[key].varies}
-    using = (node for value in entering for node in flat.consumers.get(value, ()) if node in found.owner)
+    moved = _with_copies(flat, entering)  # the first of several Cells owns what all of them need, and each gets a copy
+    using = (node for value in moved for node in flat.consumers.get(value, ()) if node in found.owner)
     if entering and not any(found.is_inside(found.owner[node], number) for node in using):
         return "the file computes it together with another Cell"
     return ""
+
+
+def _with_copies(flat: FlatProgram, values: Collection[Value]) -> set[Value]:
+    """Return values with those that hold them in another layout."""
+    reached, waiting = set(values), list(values)
+    while waiting:
+        for node in flat.consumers.get(waiting.pop(), ()):
+            if node.op in COPYING and node.outputs[0] not in reached:
+                reached.add(node.outputs[0])
+                waiting.append(node.outputs[0])
+    return reached
 
 
 def _computes(flat: FlatProgram, found: Ownership, number: int, value: Value) -> bool:

@@ -16,11 +16,11 @@ from ...runtime.ir.types import Node, Source, Value
 from ...runtime.namespace import Namespace
 from .crossings import Crossing
 from .file_values import EXACT, FileValues, distance
+from .flat import COPYING
 from .layouts import Layout, find_layout, plain_layouts
 
 SIMILAR = 1e-6
 """How far norms of equal tensors may be apart, relative to one of them: sums in another order are rounded otherwise."""
-COPYING = ("reshape", "transpose")
 MOST_SUPPOSED = 200
 
 
