@@ -79,7 +79,7 @@ COMBINATIONS: tuple[Excludes | Needs, ...] = (
     Excludes(
         ("--json", "--junit", "--save-onnx", "--repro", "--inputs", "--shape"),
         ("several MODELs",),
-        "each is for one MODEL: run them one by one",
+        "each is for one MODEL, so run them one by one",
     ),
     # How it is judged
     Excludes(("--repro",), ("--diagnose-seconds 0",), "it reproduces causes, which aren't looked for then"),
