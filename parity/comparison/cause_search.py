@@ -10,6 +10,7 @@ from ..diagnosis.cell_program import Network
 from ..diagnosis.program_in_torch import program_in_torch
 from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
+from ..sides.abilities import HasProgram, RunsInOnnxRuntime
 from ..sides.exported_side import ExportedSide
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import Array, Key, Records
@@ -18,11 +19,10 @@ from ..sides.side import Side
 from .boundaries import OUTPUTS, boundary_of
 from .causes import add_causes, add_roundings
 from .comparer import Comparer
-from .networks import HasProgram
 from .noise import Noise
 from .odd_one_out import Implementations, find_odd_one_out
 from .precision_causes import add_precision_causes
-from .runtime_causes import RunsInOnnxRuntime, add_runtime_causes
+from .runtime_causes import add_runtime_causes
 from .state_causes import add_state_causes
 
 

@@ -23,6 +23,7 @@ from ..results.cause import Cause
 from ..results.cell_graph import CellGraph
 from ..results.cell_report import NOT_FOUND
 from ..results.comparison import FAIL, Comparison
+from ..sides.abilities import HasProgram, HasSettings, ReadFromFile
 from ..sides.exported_side import ExportedSide
 from ..sides.imported import is_imported
 from ..sides.records import Key, Records
@@ -31,9 +32,9 @@ from ..sides.side import Side
 from ..verdicts.deviations import size
 from ..verdicts.judge import MEANING_NOISE, ROUNDING_FACTOR, epsilon
 from .diagnoses import Diagnoses
-from .networks import HasProgram, ReadFromFile, network_of
+from .networks import network_of
 from .noise import Noise
-from .setting_causes import HasSettings, agreement_with, causes_of_settings
+from .setting_causes import agreement_with, causes_of_settings
 from .wrong_side import find_wrong_side
 
 

@@ -18,6 +18,7 @@ from ...runtime.ops.registry import evaluate, get, ops_with
 from ...runtime.programs.interpreter import bind
 from ..diagnosis.cell_program import Network
 from ..results.notes import warnings_as_notes
+from ..sides.abilities import HasProgram
 from ..sides.choices import Choice, IndexChoice, VectorChoice
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import INPUT, OUTPUT, Array, Key, Records
@@ -25,7 +26,6 @@ from ..sides.run import Run
 from ..sides.side import Side
 from ..sides.torch_modes import OperatorNames
 from ..sides.torch_side import TorchSide
-from .networks import HasProgram
 
 DECOMPOSITIONS = frozenset({"_linalg_eigh", "_linalg_svd", "linalg_eig", "linalg_eigh", "linalg_svd"})
 """torch operators that leave the signs of vectors open."""

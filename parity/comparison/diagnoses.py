@@ -10,11 +10,12 @@ from ..diagnosis.cell_program import Network
 from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.evidence import Evidence
 from ..results.notes import warnings_as_notes
+from ..sides.abilities import HasProgram
 from ..sides.cell_capture import cell_in_interpreter
 from ..sides.run import Run
 from ..sides.side import Side
 from ..sides.torch_side import TorchSide
-from .networks import HasProgram, network_of
+from .networks import network_of
 
 
 @dataclass

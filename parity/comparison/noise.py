@@ -8,12 +8,13 @@ from dataclasses import replace
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import is_floating
 from ..rounding_bounds.cell_bounds import Bound, CellBounds
+from ..sides.abilities import HasProgram
 from ..sides.records import Array, Key, Records
 from ..sides.run import Jitter, Numbers, Run
 from ..sides.side import Side
 from ..verdicts.deviations import differing
 from .measured_errors import ReferenceNoise, jitter_of
-from .networks import HasProgram, network_of
+from .networks import network_of
 
 NoiseKey = Key | tuple[str, str]
 """A boundary, `("parameter", name)`, `("update", name)`, or a share `(name, path)`."""

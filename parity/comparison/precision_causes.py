@@ -11,9 +11,9 @@ from ...runtime.ir.types import Node, as_dtype, is_floating
 from ..report.report import Report
 from ..results.cause import Cause
 from ..results.notes import warnings_as_notes
+from ..sides.abilities import HasProgram
 from ..sides.run import FORWARD, Run
 from ..sides.side import Side
-from .networks import HasProgram
 
 
 def add_precision_causes(report: Report, reference: Side, side: Side) -> None:

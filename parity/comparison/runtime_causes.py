@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
 
 from ..diagnosis.budget import Budget
 from ..diagnosis.runtime_faults.experiment import Expected, Experiment
@@ -11,20 +10,11 @@ from ..diagnosis.runtime_faults.find import find_cause
 from ..results.cell_report import CellReport
 from ..results.comparison import FAIL, Comparison
 from ..results.network_result import NetworkResult
+from ..sides.abilities import RunsInOnnxRuntime
 from ..sides.records import Records
 from ..sides.run import Run
 from ..sides.runtime_model import RuntimeModel
 from .boundaries import OUTPUTS, boundary_of
-
-
-@runtime_checkable
-class RunsInOnnxRuntime(Protocol):
-    """A side that runs an ONNX model in ONNX Runtime."""
-
-    name: str
-
-    def runtime_model(self, run: Run) -> RuntimeModel:
-        """Return the model that a run consists of."""
 
 
 def add_runtime_causes(

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from ...runtime.errors import CellbridgeError
 from ...runtime.visible import visible_name
 from ..diagnosis.evidence import Agreement, Evidence
 from ..results.cause import Cause
-from ..sides.records import Records
+from ..sides.abilities import HasSettings
 from ..sides.run import Run
 
 MAX_SETTINGS = 4
 """The largest number of attributes that are tried."""
 NOT_TRIED = frozenset({"class", "training"})
-
-
-@runtime_checkable
-class HasSettings(Protocol):
-    """A side whose modules have attributes that can be set."""
-
-    def settings(self, path: str) -> dict[str, Any]:
-        """The attributes of a Cell that a person sets, and its class."""
-
-    def with_settings(self, path: str, values: Mapping[str, Any]) -> AbstractContextManager[None]:
-        """Within the context, attributes of a Cell have other values."""
-
-    def run(self, run: Run) -> Records:
-        """Run once."""
 
 
 def causes_of_settings(

@@ -13,13 +13,13 @@ from ..diagnosis.evidence import Agreement, Evidence
 from ..report.report import Report
 from ..results.cause import Cause
 from ..results.comparison import FAIL
+from ..sides.abilities import HasProgram, HasSettings
 from ..sides.kept_state import StateName
 from ..sides.records import Records
 from ..sides.run import Run
 from ..sides.side import Side
-from .networks import HasProgram
 from .noise import Noise
-from .setting_causes import HasSettings, causes_of_settings
+from .setting_causes import causes_of_settings
 
 MAX_NAMES = 8
 """The largest number of names that are tried one by one."""

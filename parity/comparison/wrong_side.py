@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
 
 from ..diagnosis.derivatives import DerivativeErrors, derivative_errors
 from ..diagnosis.diagnose import Diagnosis
 from ..results.cell_report import CellReport
 from ..results.comparison import FAIL, NOT_COMPARED, REFERENCE_WRONG, Comparison
 from ..results.network_result import NetworkResult
+from ..sides.abilities import KnowsGradientCode
 from ..sides.records import Records
 from ..sides.run import Run
 from ..sides.side import Side
 from .cells import owners
 
 GRADIENTS = ("input gradient", "passed gradient", "parameter gradient")
-
-
-@runtime_checkable
-class KnowsGradientCode(Protocol):
-    """A side that knows where the network's own code sets gradients."""
-
-    def cells_with_gradient_code(self) -> set[str]:
-        """Paths of these Cells."""
 
 
 def find_wrong_side(

@@ -8,8 +8,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.program import Program
-from ..comparison.networks import HasProgram
 from ..results.notes import warnings_as_notes
+from ..sides.abilities import HasProgram
 from ..sides.run import OUTPUTS, Arguments, Call, Run
 from ..sides.side import Side
 from ..sides.torch_side import TorchSide

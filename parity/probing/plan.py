@@ -11,8 +11,8 @@ from torch.utils import _pytree as pytree
 from ...converter.capture.cell_hooks import input_slots
 from ...converter.capture.other_numbers import with_other_numbers
 from ...runtime.errors import CellbridgeError
-from ..comparison.networks import HasProgram
 from ..results.notes import warnings_as_notes
+from ..sides.abilities import HasProgram
 from ..sides.cell_side import CellSide
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.run import OUTPUTS, Arguments, Run

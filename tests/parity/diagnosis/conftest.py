@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cellbridge.parity.comparison import diagnoses
-from cellbridge.parity.comparison.networks import HasProgram
 from cellbridge.parity.diagnosis.cell_program import Network
+from cellbridge.parity.sides.abilities import HasProgram
 from cellbridge.parity.sides.interpreter_side import InterpreterSide
 from cellbridge.parity.sides.run import Run
 from cellbridge.parity.sides.torch_side import TorchSide
