@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any, Literal, Unpack
 
-import onnx
 import torch
 from torch.utils import _pytree as pytree
 
-from ...converter.capture.cell_hooks import input_slots, notify_calls
+from ...converter.capture.cell_hooks import notify_calls
 from ...converter.capture.containers import open_containers
 from ...converter.capture.export_errors import require_ready
 from ...converter.capture.modes import is_training_in_part
@@ -20,9 +18,7 @@ from ...converter.capture.wrappers import unwrap_arguments
 from ...converter.dtypes import is_real
 from ...converter.exclusive import one_at_a_time
 from ...converter.onnx_out.export import to_onnx
-from ...converter.onnx_out.naming import input_names
 from ...runtime.errors import ConversionError, UsageError
-from ...runtime.ir.program import Program
 from ...runtime.lowering import opsets
 from ..comparison.judging import judge_sides
 from ..dtypes import HALVES, WORKING_DTYPES
@@ -35,17 +31,13 @@ from ..results.modes import mode_notes
 from ..results.notes import warnings_as_notes
 from ..sides.given_dtypes import keep_dtypes_if_needed
 from ..sides.imported import is_imported
-from ..sides.interpreter_side import InterpreterSide
-from ..sides.jax_hints import candidate_hint, reference_hint
-from ..sides.jax_side import JaxSide
+from ..sides.jax_hints import candidate_hint
 from ..sides.known_frameworks import framework_of, name_of_port
 from ..sides.names import ONNXRUNTIME
-from ..sides.onnxruntime_side import OnnxModelSide
+from ..sides.opening import IN_FILES, ONNX, Given, Kind, kind_of, open_side
 from ..sides.precision import WorkingDtypeCaster, convert
 from ..sides.runtime_program import written_program
-from ..sides.side import Side
 from ..sides.torch_program import capture_program
-from ..sides.torch_side import TorchSide
 from ..support.progress import NoProgress, Progress
 from .conversions import Conversions, is_selected, require_sides, sides_without_onnx
 from .module_pairs import compare_pair
@@ -117,11 +109,12 @@ def check(
         raise UsageError(
             f"`cell` must be a Cell, or a network in JAX as a side, given {type(cell).__name__}{candidate_hint(cell)}"
         )
-    if isinstance(cell, JaxSide) and (cells is not None or weights is not None):
+    is_in_jax = kind_of(cell) is Kind.JAX
+    if is_in_jax and (cells is not None or weights is not None):
         raise UsageError("`cells` and `weights` are for Cells; of a network in JAX, compare() takes names=")
 
     def port(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
-        if isinstance(cell, JaxSide):
+        if is_in_jax:
             from ..jax_sides.compare import compare_with_jax
 
             return compare_with_jax(module, cell, args, keywords, progress=stages, **options)
@@ -254,29 +247,27 @@ def compare(
     args, keywords = as_arguments(args, kwargs)
     stages = progress or NoProgress()
     dtype_notes: list[str] = []
-    if isinstance(reference, torch.nn.Module):
-        runtime = isinstance(candidate, onnx.ModelProto) or (
-            isinstance(candidate, (str, PathLike)) and not Path(candidate).is_dir()
-        )
+    ours, theirs = kind_of(reference), kind_of(candidate)
+    if ours is Kind.MODULE:
         dtype, dtype_notes = keep_dtypes_if_needed(
-            reference, args, keywords, chosen.dtype, train=chosen.train, in_onnxruntime=runtime
+            reference, args, keywords, chosen.dtype, train=chosen.train, in_onnxruntime=theirs in ONNX
         )
         chosen = replace(chosen, dtype=dtype)
-        if isinstance(candidate, torch.nn.Module) and candidate is not reference:
+        if theirs is Kind.MODULE and candidate is not reference:
             keep_dtypes_if_needed(candidate, args, keywords, chosen.dtype, train=chosen.train, in_onnxruntime=False)
     framework = framework_of(candidate)
-    of_modules = isinstance(reference, torch.nn.Module) and isinstance(candidate, torch.nn.Module)
+    of_modules = ours is Kind.MODULE and theirs is Kind.MODULE
     explained = (weights is not None or cells is not None) and not of_modules
     _require_comparable(reference, framework is not None, explained, candidate)
 
-    if isinstance(candidate, JaxSide):
-        if not isinstance(reference, torch.nn.Module):
+    if theirs is Kind.JAX:
+        if ours is not Kind.MODULE:
             raise UsageError(f"a network in JAX is compared with a torch module, given {type(reference).__name__}")
         from ..jax_sides.compare import compare_with_jax
 
         return compare_with_jax(reference, candidate, args, keywords, names=names, progress=progress, **options)
-    if isinstance(candidate, (str, PathLike)) and Path(candidate).is_dir():
-        if not isinstance(reference, torch.nn.Module):
+    if theirs is Kind.RECORDING:
+        if ours is not Kind.MODULE:
             raise UsageError(f"a recording is compared with a torch module, given {type(reference).__name__}")
         from ..recordings.against import compare_with_recording
 
@@ -284,11 +275,9 @@ def compare(
     if names is not None:
         given = f"{type(candidate).__name__}{candidate_hint(candidate)}"
         raise UsageError(f"names= is for the folder of a recording, or a network in JAX, given {given}")
-    of_file = isinstance(candidate, (str, PathLike, onnx.ModelProto)) or (
-        isinstance(candidate, Program) and is_imported(candidate)
-    )
+    of_file = theirs in ONNX or (theirs is Kind.PROGRAM and is_imported(candidate))
     file = None
-    if of_file and isinstance(reference, torch.nn.Module):
+    if of_file and ours is Kind.MODULE:
         file = ModuleAndFile(reference, candidate, chosen, stages)
         taken = file.taken_dtype
         if chosen.dtype == "float32" and (taken == "float64" or (taken in HALVES and not _has_numbers(reference))):
@@ -306,10 +295,10 @@ def compare(
             return compare_port(reference, candidate, args, keywords, framework, chosen, stages, cells, weights)
         if file is not None:
             return file.judge_inputs(args, keywords)
-        if isinstance(reference, torch.nn.Module) and isinstance(candidate, torch.nn.Module):
+        if of_modules:
             return compare_pair(reference, candidate, args, keywords, chosen, stages, cells, weights)
-        reference_side = _side("reference", reference, args, keywords, chosen)
-        side = _side("candidate", candidate, args, keywords, chosen, reference)
+        reference_side = open_side(Given("reference", reference, args, keywords, chosen))
+        side = open_side(Given("candidate", candidate, args, keywords, chosen, reference))
         rounded = [one for one in (reference_side, side) if one.capabilities.gradients]
         return judge_sides(reference_side, [side], chosen, stages, rounded)
 
@@ -317,7 +306,7 @@ def compare(
     report = judge_all_inputs((args, keywords), more, judge, chosen, stages)
     if file is not None and not (chosen.fail_fast and report.failed):
         file.judge_at_other_sizes(report, args, keywords)
-    if framework is None and isinstance(reference, torch.nn.Module):
+    if framework is None and ours is Kind.MODULE:
         report.notes += mode_notes(reference, chosen.train) + dtype_notes
     return report
 
@@ -347,8 +336,8 @@ def _in_mode_of(reference: Any, options: Options, candidate: Any = None) -> Opti
 
     One that is in train mode in part runs in train mode, but in eval mode beside an ONNX model, which is for inference.
     """
-    if options.train is None and isinstance(reference, torch.nn.Module) and is_training_in_part(reference):
-        return replace(options, train=not isinstance(candidate, (str, PathLike, onnx.ModelProto)))
+    if options.train is None and kind_of(reference) is Kind.MODULE and is_training_in_part(reference):
+        return replace(options, train=kind_of(candidate) not in IN_FILES)
     return options
 
 
@@ -357,41 +346,15 @@ _TORCH_DTYPES = {"float64": torch.float64, "float16": torch.float16, "bfloat16":
 
 def _require_comparable(reference: Any, is_port: bool, explained: bool, candidate: Any) -> None:
     """Raise `UsageError` unless these can be compared; `explained`: whether something for a port alone is given."""
-    if is_port and not isinstance(reference, torch.nn.Module):
+    if is_port and kind_of(reference) is not Kind.MODULE:
         raise UsageError(f"a Cell is compared with a torch module, given {type(reference).__name__}")
     if explained and not is_port:
         raise UsageError(
             f"`weights` and `cells` are for a Cell or a torch module as the candidate, given "
             f"{type(candidate).__name__}: other Cells are paired by path{candidate_hint(candidate)}"
         )
-    if isinstance(reference, (str, PathLike, onnx.ModelProto)):
+    if kind_of(reference) in IN_FILES:
         raise UsageError(
             "the reference must be a torch module or a program: the truth is computed in float64, which "
             "an ONNX model can't be run in; give the ONNX model as the candidate"
         )
-
-
-def _side(
-    name: str, network: Any, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options, reference: Any = None
-) -> Side:
-    if isinstance(network, torch.nn.Module):
-        return TorchSide.of_options(name, network, args, kwargs, options)
-    if isinstance(network, Program):
-        return InterpreterSide(name, network, args, kwargs, working_dtype=options.dtype, seed=options.seed)
-    if isinstance(network, (str, PathLike, onnx.ModelProto)):
-        dtype = WORKING_DTYPES[options.dtype].onnxruntime
-        names = _input_names(reference, args, kwargs)
-        return OnnxModelSide(name, network, args, kwargs, dtype=dtype, provider=options.provider, names=names)
-    if name == "reference":
-        kinds, hint = "a torch module or a program", reference_hint(network)
-    else:
-        kinds = "a torch module or a program, a Cell, a network in JAX as a side, or an ONNX model or file"
-        hint = candidate_hint(network)
-    raise UsageError(f"the {name} must be {kinds}, given {type(network).__name__}{hint}")
-
-
-def _input_names(reference: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    """The names of the inputs of a module or program, in flat order of the arguments."""
-    if isinstance(reference, Program):
-        return input_names(reference)
-    return [slot for _, slot in sorted(input_slots(reference, args, kwargs))]

@@ -22,6 +22,7 @@ from ..options import Options
 from ..pairing.cells import pair_up
 from ..report.training_report import TrainingReport
 from ..sides.known_frameworks import framework_of
+from ..sides.opening import Kind, kind_of
 from ..weights.mapping import carry
 from .quantities import LOSS, TrainingRecord
 from .script_proofs import ScriptProofs
@@ -73,7 +74,7 @@ def compare_training(
     batches = [pytree.tree_map_only(torch.Tensor, as_array, batch) for batch in data]
     reference = TorchTraining(module, train_module, batches, working, seed)
     side: ScriptSide
-    if isinstance(cell, torch.nn.Module):
+    if kind_of(cell) is Kind.MODULE:
         if weights is not None:
             raise UsageError("`weights` is for a Cell: the parameters of two torch modules are paired by name")
         side = TorchCandidate(module, cell, train_cell, batches, working, seed, cells)
