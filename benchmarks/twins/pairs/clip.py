@@ -21,6 +21,7 @@ def build() -> nn.Module:
         "num_attention_heads": HEADS,
     }
     text = {**common, "vocab_size": WORDS, "max_position_embeddings": LENGTH}
+    text["bos_token_id"] = 0
     text["eos_token_id"] = 2  # then the largest id ends a text, as in OpenAI's
     vision = {**common, "image_size": SIDE, "patch_size": PATCH}
     return CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=SHARED))
