@@ -111,8 +111,10 @@ def align(
     dtype = as_dtype(options.dtype)
     given = [[cast_floating(array, dtype) for array in arrays] for arrays in samples]
     order = order_of_inputs(arguments, arrange)
+    parameters = plain.parameters()
+    arrays = {name: info.data for name, info in parameters.items()}
     placed = place_tensors(
-        flat.program, given, tensors, lambda p: _fixed(p, tensors, truth, order, outputs, module, arguments)
+        flat.program, given, tensors, lambda p: _fixed(p, tensors, truth, order, outputs, module, arguments), arrays
     )
     flat, places, shapes = placed.flat, placed.places, placed.shapes
     found = own_nodes(flat, truth, [*dict.fromkeys([*tensors, *places.of])], places.of)  # some were divided
@@ -122,7 +124,6 @@ def align(
     bypassed, bypassed_paths = bypassed_gradients(*shared)
     excused = excused.with_gradients(bypassed, bypassed_paths)
     paths = {call.path for call in found.calls}
-    parameters = plain.parameters()
     buffers = [as_array(buffer) for _, buffer in named_buffers(module)]
     paired = pair_parameters(marked.program, ModuleParameters(parameters, buffers, _shared(module)))
     excused = excused.with_gradients(constant_boundaries(paired.program))
@@ -134,7 +135,6 @@ def align(
             rounded=paired.rounded, computed=paired.computed,
         )  # fmt: skip
 
-    arrays = {name: info.data for name, info in parameters.items()}
     paired = with_wrong_parameters(paired, file_side(paired, {}), truth, arrays)
     untrained = _untrained_rows(module, paired.paired) if is_imported(program) else {}
     side = file_side(paired, untrained)

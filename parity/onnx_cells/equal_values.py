@@ -12,6 +12,7 @@ from ...runtime.ir.types import Value
 from ..sides.records import OUTPUT
 from .crossings import Crossing
 from .file_values import EXACT, FileValues, distance
+from .flat import COPYING
 
 
 def settle(file: FileValues, places: dict[Crossing, Value], hints: Mapping[Crossing, Collection[Value]]) -> None:
@@ -33,7 +34,10 @@ def settle(file: FileValues, places: dict[Crossing, Value], hints: Mapping[Cross
             ends = [output[key[:2]] for key in one.keys if key[:2] in output]
             better = _last_before(file, place, ends, taken)
         elif place not in hints[one]:
-            better = _last_before_branch(file, place, taken)
+            orders = {value: other.order for other, value in places.items()}
+            better = _last_before_branch(
+                file, place, one.order, orders | dict.fromkeys(taken - orders.keys(), one.order)
+            )
         places[one] = better
         taken.add(better)
 
@@ -73,14 +77,22 @@ def _last_before(file: FileValues, place: Value, ends: Collection[Value], taken:
     return max(found, key=file.rank.__getitem__, default=place)
 
 
-def _last_before_branch(file: FileValues, place: Value, taken: Collection[Value]) -> Value:
-    """Follow a value to an equal one as long as a single node uses it."""
-    while len(nodes := file.flat.consumers.get(place, [])) == 1 and place not in file.flat.program.outputs:
-        following = [value for value in nodes[0].outputs if value not in taken and _equal(file, value, place)]
-        if not following:
+def _last_before_branch(file: FileValues, place: Value, order: int, orders: Mapping[Value, int]) -> Value:
+    """Follow a value to an equal one as long as a single node uses it, and not past places of later tensors.
+
+    Between them, it may be in another layout, such as that of a tensor that the module computes before.
+    """
+    best = current = place
+    while len(nodes := file.flat.consumers.get(current, [])) == 1 and current not in file.flat.program.outputs:
+        following = [v for v in nodes[0].outputs if v not in orders and _equal(file, v, place)]
+        if following:
+            best = current = following[0]
+            continue
+        copy = nodes[0].outputs[0]
+        if nodes[0].op not in COPYING or orders.get(copy, order) > order:
             break
-        place = following[0]
-    return place
+        current = copy
+    return best
 
 
 def _equal(file: FileValues, value: Value, place: Value) -> bool:

@@ -57,7 +57,10 @@ class FileValues:
 
     def trial(self, value: Value, arrays: Arrays) -> dict[Value, Arrays]:
         """Return the values that change if a value is replaced, as far as `LOOK_AHEAD` and the values in `fed`."""
-        nodes = self._downstream(value)
+        return self.compute_nodes(self._downstream(value), value, arrays)
+
+    def compute_nodes(self, nodes: Sequence[Node], value: Value, arrays: Arrays) -> dict[Value, Arrays]:
+        """Return what some nodes compute, in order, if a value is replaced, and others are as they are now."""
         produced = {result for node in nodes for result in node.outputs}
         used = {operand for node in nodes for operand in node.inputs if operand is not None} - produced
         used &= self._wide_of.keys()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value
 from ..sides.records import Array
+from .anchors import find_anchors
 from .crossings import Crossing
 from .divided_products import divide_products
 from .file_values import FileValues
@@ -39,6 +40,7 @@ def place_tensors(
     samples: Sequence[Sequence[Array]],
     tensors: Sequence[Crossing],
     ends: Callable[[Program], dict[Crossing, Value]],
+    parameters: Mapping[str, Array],
 ) -> Placed:
     """Find the tensors of a module in a program, also in other layouts and in parts.
 
@@ -50,6 +52,7 @@ def place_tensors(
         samples: its inputs, once or several times with other numbers.
         tensors: the tensors that cross the module's boundaries, with as many samples.
         ends: returns the places of the module's inputs and outputs in a program.
+        parameters: the module's parameters by name.
     """
     file = FileValues(FlatProgram(program), samples)
     places = Places()
@@ -62,8 +65,9 @@ def place_tensors(
         if joined or views:
             whole = with_views(with_joined(program, joined), views)
             file = FileValues(FlatProgram(whole), samples, file.fed)
+        anchors = find_anchors(file, tensors, parameters)
         proposed = {tensor: whole.tensor for tensor, whole in in_parts.items()}
-        places = PlaceFinder(file, tensors, ends(file.flat.program), places, proposed).find()
+        places = PlaceFinder(file, tensors, ends(file.flat.program), places, proposed, anchors).find()
         kept = set(places.of.values())
         joined = [tensor for tensor in joined if not kept.isdisjoint((tensor.tensor, *tensor.restored))]
         program = with_views(with_joined(program, joined), used_views(views, kept))

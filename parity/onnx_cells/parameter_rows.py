@@ -205,6 +205,11 @@ def _columns_among(matrix: Array, rows: Array) -> Array | None:
     return columns if is_permutation and _is_same(rows[:, columns], matrix) else None
 
 
+def fingerprint(array: Array) -> bytes:
+    """Return a text that is equal for arrays with the same float32 numbers, in any order and shape."""
+    return _fingerprints(array.reshape(1, -1)).tobytes()
+
+
 def _fingerprints(matrix: Array, weights: Array | None = None) -> Array:
     """Return a number for each row that is equal for rows with the same float32 numbers, in any order."""
     bits = (np.ascontiguousarray(matrix, np.float32) + 0.0).view(np.uint32).astype(np.uint64)

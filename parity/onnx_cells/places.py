@@ -17,14 +17,13 @@ import numpy as np
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import Value
 from ..sides.records import INPUT, OUTPUT
+from .anchors import ROUNDED, Anchor, divided
 from .crossings import Crossing
 from .equal_values import settle
 from .file_values import EXACT, Arrays, FileValues, distance
 
 CLOSE = 1e-2
 """Distance up to which a value may be the place of a tensor: whether it is right is judged later."""
-ROUNDED = 3e-7
-"""Distance of values that differ only because weights were rounded to float32."""
 DIGITS = 10.0
 LITTLE = 0.5
 """Gain in digits that may be chance."""
@@ -57,6 +56,7 @@ class PlaceFinder:
         fixed: the places of the module's inputs and outputs.
         known: places found before.
         proposed: values that may be the places of tensors, though numbers in them are wrong.
+        anchors: see `find_anchors`.
     """
 
     def __init__(
@@ -66,10 +66,12 @@ class PlaceFinder:
         fixed: dict[Crossing, Value],
         known: Places,
         proposed: Mapping[Crossing, Value],
+        anchors: Mapping[Crossing, Anchor],
     ) -> None:
         self.file = file
         self.flat = file.flat
         self.proposed = proposed
+        self.anchors = anchors
         self.tensors = [one for one in tensors if (one.varies or one.trained) and (one.floating or one not in fixed)]
         self.ends = {one: place for one, place in fixed.items() if any(k == OUTPUT for _, _, k, _ in one.keys)}
         self.places = Places(known.of | fixed, set(known.by_paths), set(known.by_trial))
@@ -86,13 +88,25 @@ class PlaceFinder:
         while not self.file.wide.symbol_readings and self._continue():
             self._match_all()
         settle(self.file, self.places.of, {one: self._hints(one) for one in self.places.of})
+        for key, one, value in list(divided(self.places.of, self.anchors)):
+            one.keys.remove(key)
+            self.places.of[Crossing(one.order, one.arrays, [key], one.varies, one.gradient)] = value
         return self.places
 
     def _continue(self) -> bool:
         """Find one more place other than by agreement; return whether there is one."""
         if self._agrees():
             return self._repair(everywhere=False)
-        return self._repair(everywhere=True) or self._match_first() or self._trust()
+        return self._anchor() or self._repair(everywhere=True) or self._match_first() or self._trust()
+
+    def _anchor(self) -> bool:
+        """Give a place to the first tensor that has an anchor; return whether there is one."""
+        taken = set(self.places.of.values())
+        for one in self._unplaced_numbers():
+            anchor = self.anchors.get(one)
+            if anchor is not None and anchor.leaving not in taken:
+                return self._place(one, anchor.leaving)
+        return False
 
     def _agrees(self) -> bool:
         """Whether the file's results are the module's, given the module's values at the places found so far."""

@@ -19,10 +19,10 @@ from ..diagnosis.cell_program import CellProgram, Network
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import Array, Records
 from ..sides.run import FORWARD, ReferenceRun, Run
+from .anchors import ROUNDED
 from .file_values import distance
 from .parameter_rows import Arrangement, Source, divided, readings, readings_of_the_module, rewrite
 from .parameters import PairedParameters
-from .places import ROUNDED
 
 MOST_TRIALS = 100
 """The most arrangements that are tried in a Cell."""
