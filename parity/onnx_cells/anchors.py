@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...runtime.errors import CellbridgeError
@@ -110,16 +110,30 @@ def _computes(file: FileValues, node: Node, entering: Value, tensor: Crossing, r
     return distance(computed[node.outputs[0]], result.arrays) <= ROUNDED
 
 
-def divided(places: dict[Crossing, Value], anchors: Mapping[Crossing, Anchor]) -> Iterator[tuple[Key, Crossing, Value]]:
-    """Yield the boundaries at which an anchored node is given another value than the tensor's place, with that value.
+def divided(
+    places: Mapping[Crossing, Value], anchors: Mapping[Crossing, Anchor]
+) -> list[tuple[Value, Crossing, list[Key]]]:
+    """Return the values that anchored nodes are given in place of a tensor, the tensor, and the boundaries there.
 
-    A value that is the place of another tensor stays that.
+    A value that is the place of another tensor stays that. A Cell that only passes the tensor on to such nodes is given
+    their value, too.
     """
     at = {key: tensor for tensor in places for key in tensor.keys}
     taken = set(places.values())
+    moved: dict[Key, Value] = {}
     for result, anchor in anchors.items():
         tensor = at.get(anchor.given)
         if tensor is None or places.get(result) is not anchor.leaving or places[tensor] is anchor.entering:
             continue
         if anchor.entering not in taken:
-            yield anchor.given, tensor, anchor.entering
+            moved[anchor.given] = anchor.entering
+    for tensor in {at[key] for key in moved}:
+        outer = [key for key in tensor.keys if key.kind == INPUT and key.path and key not in moved]
+        for key in sorted(outer, key=lambda key: -key.path.count(".")):
+            inside = [moved.get(k) for k in tensor.keys if k.kind == INPUT and k.path.startswith(f"{key.path}.")]
+            if inside and inside[0] is not None and all(value is inside[0] for value in inside):
+                moved[key] = inside[0]
+    together: dict[tuple[Value, Crossing], list[Key]] = {}
+    for key, value in moved.items():
+        together.setdefault((value, at[key]), []).append(key)
+    return [(value, tensor, keys) for (value, tensor), keys in together.items()]

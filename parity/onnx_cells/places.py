@@ -88,16 +88,16 @@ class PlaceFinder:
         while not self.file.wide.symbol_readings and self._continue():
             self._match_all()
         settle(self.file, self.places.of, {one: self._hints(one) for one in self.places.of})
-        for key, one, value in list(divided(self.places.of, self.anchors)):
-            one.keys.remove(key)
-            self.places.of[Crossing(one.order, one.arrays, [key], one.varies, one.gradient)] = value
+        for value, one, keys in divided(self.places.of, self.anchors):
+            one.keys[:] = [key for key in one.keys if key not in keys]
+            self.places.of[Crossing(one.order, one.arrays, keys, one.varies, one.gradient)] = value
         return self.places
 
     def _continue(self) -> bool:
         """Find one more place other than by agreement; return whether there is one."""
         if self._agrees():
             return self._repair(everywhere=False)
-        return self._anchor() or self._repair(everywhere=True) or self._match_first() or self._trust()
+        return self._repair(everywhere=True) or self._anchor() or self._match_first() or self._trust()
 
     def _anchor(self) -> bool:
         """Give a place to the first tensor that has an anchor; return whether there is one."""
