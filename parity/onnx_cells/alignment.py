@@ -34,11 +34,11 @@ from .flat import FlatProgram
 from .marking import mark
 from .odd_shapes import constant_boundaries, excuse
 from .ownership import Ownership, own_nodes
-from .parameters import ModuleParameters, PairedParameters, pair_parameters
+from .parameters import ModuleParameters, PairedParameters
 from .places import Places
 from .shared_nodes import copy_shared_nodes
 from .sides import FileSide, ModuleSide
-from .wrong_parameters import with_wrong_parameters
+from .wrong_parameters import pair_with_wrong_ones
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 PairResults = Callable[[Records], Sequence[int | None] | None]
@@ -125,8 +125,7 @@ def align(
     excused = excused.with_gradients(bypassed, bypassed_paths)
     paths = {call.path for call in found.calls}
     buffers = [as_array(buffer) for _, buffer in named_buffers(module)]
-    paired = pair_parameters(marked.program, ModuleParameters(parameters, buffers, _shared(module)))
-    excused = excused.with_gradients(constant_boundaries(paired.program))
+    of_module = ModuleParameters(parameters, buffers, _shared(module))
 
     def file_side(paired: PairedParameters, untrained: Mapping[str, int]) -> FileSide:
         return FileSide(
@@ -135,7 +134,8 @@ def align(
             rounded=paired.rounded, computed=paired.computed,
         )  # fmt: skip
 
-    paired = with_wrong_parameters(paired, file_side(paired, {}), truth, arrays)
+    paired = pair_with_wrong_ones(marked.program, of_module, lambda found: file_side(found, {}), truth)
+    excused = excused.with_gradients(constant_boundaries(paired.program))
     untrained = _untrained_rows(module, paired.paired) if is_imported(program) else {}
     side = file_side(paired, untrained)
     side_of_module = ModuleSide(

@@ -80,6 +80,7 @@ def with_rows_of_the_module(
     infos: Mapping[str, ParameterInfo],
     users: Mapping[Value, Collection[str]],
     parts_of: PartsOf,
+    as_they_are: Collection[str] = (),
 ) -> Program:
     """Return the program with parameters of a module in place of those that consist of their rows.
 
@@ -88,12 +89,13 @@ def with_rows_of_the_module(
         infos: the module's parameters by name.
         users: paths of the Cells that use a parameter.
         parts_of: see `PartsOf`.
+        as_they_are: parameters of the program that are left alone.
     """
     by_paths: dict[frozenset[str], list[str]] = {}
     for name, parameter in program.parameters.items():
         paths = frozenset(users.get(parameter.value, ()))
         has_partner = name in infos and infos[name].data.shape == parameter.data.shape
-        if paths and not has_partner and parameter.data.size > 1:
+        if paths and not has_partner and parameter.data.size > 1 and name not in as_they_are:
             by_paths.setdefault(paths, []).append(name)
     arrangements: list[Arrangement] = []
     for paths, names in sorted(by_paths.items(), key=lambda item: len(item[0])):

@@ -53,7 +53,7 @@ class PairedParameters:
     copies: Mapping[str, Sequence[str]]
 
 
-def pair_parameters(program: Program, module: ModuleParameters) -> PairedParameters:
+def pair_parameters(program: Program, module: ModuleParameters, as_they_are: Collection[str] = ()) -> PairedParameters:
     """Pair a file's parameters with a module's by name or, if no name fits, by their Cells or by their numbers.
 
     In one Cell, a parameter that it alone uses has the partner with the same numbers, though others have them too: the
@@ -61,10 +61,15 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
     folded into it: in a Cell that isn't judged by itself, and in most of its elements. A parameter that the file uses
     outside its Cell, or has twice, has another gradient, and keeps the file's name. What is a buffer of the module, or
     a single number, is a constant.
+
+    Args:
+        program: the file's program, with the module's boundaries.
+        module: the module's parameters.
+        as_they_are: parameters of the file that aren't paired in another arrangement.
     """
     from_file = is_imported(program)  # a file doesn't say what is frozen; the program of a module does
     program = _with_constants_as_parameters(program, module)
-    users, judged = _users(program), {call.path for call in program.calls}
+    users, judged = users_of(program), {call.path for call in program.calls}
 
     def parts_of(path: str) -> list[str]:
         around = _judged_holder(f"{path}.", judged - {path}) if path else ""
@@ -72,9 +77,9 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
         return [name for name in own if _judged_holder(name, judged) in (path, around)]
 
     ties = with_ties_of_the_module(program, module.infos, module.shared)
-    program = with_rows_of_the_module(ties.program, module.infos, users, parts_of)
+    program = with_rows_of_the_module(ties.program, module.infos, users, parts_of, as_they_are)
     arranged = program.parameters.keys() - ties.program.parameters.keys()
-    users = _users(program)
+    users = users_of(program)
     partner: dict[str, str] = {}
     transposed: dict[str, str] = {}
     for name, parameter in program.parameters.items():
@@ -87,7 +92,7 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
     in_file = Counter(_elements(p.data) for p in program.parameters.values())
     in_module = Counter(_elements(info.data) for info in module.infos.values())
     copied = {elements for elements, count in in_file.items() if count > in_module[elements]}
-    of_cells = _of_the_same_cells(program, free, users, judged, module, copied)
+    of_cells = _of_the_same_cells(program, free, users, judged, module, copied, as_they_are)
     for name, (other, is_transposed) in of_cells.items():
         (transposed if is_transposed else partner)[name] = other
         del free[other]
@@ -95,7 +100,7 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
         if name in partner or name in transposed:
             continue
         ways = [(partner, parameter.data)]
-        ways += [(transposed, parameter.data.T)] if parameter.data.ndim == 2 else []
+        ways += [(transposed, parameter.data.T)] if parameter.data.ndim == 2 and name not in as_they_are else []
         for found, data in ways:
             same = [other for other, info in free.items() if same_numbers(info.data, data)]
             if len(same) == 1:
@@ -150,6 +155,7 @@ def _of_the_same_cells(
     judged: Collection[str],
     module: ModuleParameters,
     copied: Collection[bytes],
+    as_they_are: Collection[str],
 ) -> dict[str, tuple[str, bool]]:
     """Return the parameters that one Cell alone uses with the only one of the module's there that has their numbers.
 
@@ -167,7 +173,7 @@ def _of_the_same_cells(
         if name not in free and len(paths) == 1 and parameter.data.size and not is_copy:
             others = of_cell.get(next(iter(paths)), [])
             same = [(other, False) for other in others if same_numbers(free[other].data, parameter.data)]
-            if not same and parameter.data.ndim == 2:
+            if not same and parameter.data.ndim == 2 and name not in as_they_are:
                 same = [(other, True) for other in others if same_numbers(free[other].data, parameter.data.T)]
             candidates[name] = same
     claims = Counter(other for same in candidates.values() for other, _ in same)
@@ -219,7 +225,7 @@ def _is_alone(other: str, copies: tuple[int, int], users: set[str], judged: set[
     return all(path == holder or is_inside(path, holder) for path in users)
 
 
-def _users(program: Program) -> dict[Value, set[str]]:
+def users_of(program: Program) -> dict[Value, set[str]]:
     """Return the paths of the Cells that use a parameter, or what is computed from it alone."""
     origins: dict[Value, set[Value]] = {value: set() for value in program.constant_data}
     origins |= {parameter.value: {parameter.value} for parameter in program.parameters.values()}

@@ -8,21 +8,22 @@ module's parameters in the right arrangement.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ...runtime.errors import CellbridgeError
+from ...runtime.ir.program import Program
 from ...runtime.programs.interpreter import execute
 from ..diagnosis.cell_program import CellProgram, Network
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import Array, Records
+from ..sides.records import OUTPUT, Array, Records
 from ..sides.run import FORWARD, ReferenceRun, Run
 from .anchors import ROUNDED
 from .file_values import distance
 from .parameter_rows import Arrangement, Source, divided, readings, readings_of_the_module, rewrite
-from .parameters import PairedParameters
+from .parameters import ModuleParameters, PairedParameters, pair_parameters, users_of
 
 MOST_TRIALS = 100
 """The most arrangements that are tried in a Cell."""
@@ -32,21 +33,60 @@ MOST_PARTS = 3
 """The most parameters of the module that one of the file's is made of."""
 
 
-def with_wrong_parameters(
-    paired: PairedParameters, side: InterpreterSide, truth: Records, arrays: Mapping[str, Array]
+def pair_with_wrong_ones(
+    program: Program, module: ModuleParameters, side_of: Callable[[PairedParameters], InterpreterSide], truth: Records
 ) -> PairedParameters:
-    """Return the parameters with those paired, too, that make a wrong Cell right if they are the module's.
+    """Pair parameters by their numbers, and those of wrong Cells by what they do.
+
+    In a wrong Cell, numbers in another arrangement may be a fault of the weights or of the code. If the Cell is right
+    with the module's parameters, in whatever arrangement, the weights are at fault.
 
     Args:
-        paired: what is paired by numbers.
-        side: the file's program with these parameters.
+        program: the file's program, with the module's boundaries.
+        module: the module's parameters.
+        side_of: makes a side of the program with paired parameters.
         truth: the records of the module in float64.
-        arrays: the module's parameters.
     """
-    lacking = {name: array for name, array in arrays.items() if name not in paired.paired}
+    paired = pair_parameters(program, module)
+    values = {parameter.value for name, parameter in paired.program.parameters.items() if name in paired.paired}
+    changed = {name for name, parameter in program.parameters.items() if parameter.value not in values}
+    if not changed:
+        return paired
+    wrong = _wrong_cells(side_of(paired), truth)
+    users = users_of(program)
+    as_they_are = {name for name in changed if not wrong.isdisjoint(users.get(program.parameters[name].value, ()))}
+    while as_they_are:
+        again = pair_parameters(program, module, as_they_are)
+        found, arranged = _with_wrong_parameters(again, side_of(again), truth, module)
+        if as_they_are <= arranged | again.paired:
+            return found
+        as_they_are &= arranged | again.paired  # of the others, numbers decide
+    return paired
+
+
+def _wrong_cells(side: InterpreterSide, truth: Records) -> set[str]:
+    """Return the paths of the Cells that don't compute what the module does, given what the module gives them."""
+    records = side.run(Run("float64", FORWARD, ReferenceRun.of(truth), feed=truth))
+    calls = {(call.path, call.index): call for call in records.calls}
+    wrong: set[str] = set()
+    for key, array in records.values.items():
+        expected, call = truth.values.get(key), calls.get((key.path, key.call))
+        if expected is not None and call is not None and distance([array], [expected]) > ROUNDED:
+            wrong.add(key.path if key.kind == OUTPUT or call.parent is None else records.calls[call.parent].path)
+    return wrong
+
+
+def _with_wrong_parameters(
+    paired: PairedParameters, side: InterpreterSide, truth: Records, module: ModuleParameters
+) -> tuple[PairedParameters, set[str]]:
+    """Return the parameters with those paired, too, that make a wrong Cell right if they are the module's.
+
+    The second value has the names of these in the file.
+    """
+    lacking = {name: info.data for name, info in module.infos.items() if name not in paired.paired}
     additional = {name: p for name, p in paired.program.parameters.items() if name not in paired.paired}
     if not lacking or not additional:
-        return paired
+        return paired, set()
     network = Network.of(side, Run("float64", FORWARD, ReferenceRun.of(truth), feed=truth))
     judged = {call.path for call in paired.program.calls}
     used: dict[str, Arrangement] = {}
@@ -55,16 +95,17 @@ def with_wrong_parameters(
         if free:
             used |= _of_call(network, number, truth, free, additional.keys() - used.keys())
     if not used:
-        return paired
+        return paired, set()
     numbers = divided(list(used.values()), {name: additional[name].data for name in used})
     values = {paired.program.parameters[name].value.name for name in used}
-    return replace(
+    result = replace(
         paired,
         program=rewrite(paired.program, numbers, list(used.values())),
         paired=paired.paired | numbers.keys(),
         rounded=paired.rounded - values,
         computed=paired.computed - values,
     )
+    return result, set(used)
 
 
 def _sources(used: Mapping[str, Arrangement]) -> set[str]:
