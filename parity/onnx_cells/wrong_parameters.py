@@ -8,6 +8,7 @@ module's parameters in the right arrangement.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -27,10 +28,19 @@ from .parameters import ModuleParameters, PairedParameters, pair_parameters, use
 
 MOST_TRIALS = 100
 """The most arrangements that are tried in a Cell."""
+MOST_STEPS = 2000
+"""The most steps of the search for them."""
+MOST_JOINED = 8
+"""The most parameters of the module of which several are tried as one."""
+MOST_NUMBERED = 1 << 20
+"""The most elements of a parameter of which equal arrangements are told."""
 MOST_BLOCKS = 4
 """The most blocks of rows into which one of the module's is divided."""
 MOST_PARTS = 3
 """The most parameters of the module that one of the file's is made of."""
+
+Row = tuple[str, int]
+"""A parameter of the module, and the number of a row."""
 
 
 def pair_with_wrong_ones(
@@ -157,17 +167,29 @@ def _arrangements(parameters: Mapping[str, Array], free: Mapping[str, Array]) ->
     """Yield arrangements for all of these parameters that take each row of some of the module's once."""
     ways = {name: list(_ways(name, array.shape, free)) for name, array in parameters.items()}
     possible = {name: options for name, options in ways.items() if options}
-    for chosen in itertools.product(*possible.values()):
-        taken = [(s.name, row) for way in chosen for n, s in enumerate(way.sources) for row in way.rows_of(n).tolist()]
-        count = sum({s.name: s.layout.target[0] for way in chosen for s in way.sources}.values())
-        if len(set(taken)) == len(taken) == count:
-            yield dict(zip(possible, chosen, strict=True))
+    steps = itertools.count()
+
+    def extended(
+        names: Sequence[str], chosen: dict[str, Arrangement], taken: set[Row]
+    ) -> Iterator[dict[str, Arrangement]]:
+        if not names:
+            sizes = {s.name: s.layout.target[0] for way in chosen.values() for s in way.sources}
+            if len(taken) == sum(sizes.values()):
+                yield dict(chosen)
+            return
+        for way in possible[names[0]]:
+            rows = {(s.name, row) for n, s in enumerate(way.sources) for row in way.rows_of(n).tolist()}
+            if next(steps) < MOST_STEPS and taken.isdisjoint(rows):
+                yield from extended(names[1:], {**chosen, names[0]: way}, taken | rows)
+
+    if possible:
+        yield from extended(list(possible), {}, set())
 
 
 def _ways(name: str, shape: tuple[int, ...], free: Mapping[str, Array]) -> Iterator[Arrangement]:
     """Yield the arrangements of one parameter or more, one after the other, in a shape; the simplest first."""
     seen = set[tuple[object, ...]]()
-    for count in range(1, min(MOST_PARTS, len(free)) + 1):
+    for count in range(1, (MOST_PARTS if len(free) <= MOST_JOINED else 1) + 1):
         for names in itertools.permutations(free, count):
             for layout, *of_sources in itertools.product(
                 readings(shape), *(readings_of_the_module(free[other].shape) for other in names)
@@ -181,8 +203,9 @@ def _ways(name: str, shape: tuple[int, ...], free: Mapping[str, Array]) -> Itera
                 places = np.arange(columns.pop())
                 for start in range(0, sum(rows), wanted)[:MOST_BLOCKS]:
                     arrangement = Arrangement(name, sources, np.arange(start, start + wanted), places, layout)
-                    numbered = arrangement.arrange(_numbered(free, names))
-                    identity = (names, numbered.tobytes())
+                    identity: tuple[object, ...] = (names, start, layout, *of_sources)
+                    if math.prod(shape) <= MOST_NUMBERED:  # other readings may be the same arrangement
+                        identity = (names, arrangement.arrange(_numbered(free, names)).tobytes())
                     if identity not in seen:
                         seen.add(identity)
                         yield arrangement
