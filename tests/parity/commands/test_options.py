@@ -18,7 +18,7 @@ from cellbridge.parity.report.formats import FORMATS
 
 def help_of(*words: str) -> str:
     result = CliRunner().invoke(main, [*words, "-h"], prog_name="parity", terminal_width=80)
-    assert result.exit_code == 0
+    assert result.exit_code == 0, result.output
     assert result.stderr == ""
     return result.stdout
 
