@@ -60,7 +60,9 @@ def command_page() -> str:
 
 
 def _help(command: Command, name: str) -> str:
-    with command.context_class(command, info_name=name, terminal_width=80, max_content_width=80) as context:
+    # with the command's own names of the help option, which click keeps from the first context on
+    settings = {**command.context_settings, "terminal_width": 80, "max_content_width": 80}
+    with command.context_class(command, info_name=name, **settings) as context:
         return f"```text\n{command.get_help(context)}\n```"
 
 

@@ -185,6 +185,7 @@ def test_the_command_line_is_shown_by_groups() -> None:
     of_run = page.partition("### parity run\n")[2].partition("\n###")[0]
     assert re.findall(r"^(\w[\w ]*):$", of_run, re.MULTILINE)[:2] == ["Judge", "Inputs"]
     assert page.count("\n### parity ") == sum(map(len, COMMANDS.values()))
+    assert page.count("-h, --help") == page.count("\n### parity ") + 1
 
 
 def test_floors_are_those_of_the_table() -> None:
