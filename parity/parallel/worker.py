@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -63,7 +64,10 @@ def work(rank: int, job: Job) -> None:
     except CellbridgeError as error:
         (Path(job.folder) / f"error-{rank}").write_text(str(error), encoding="utf-8")
         os._exit(error.exit_code)  # the others wait for this process, and its end ends them
-    dist.destroy_process_group()
+    dist.barrier()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # everything is written; gloo's threads may abort a process that takes them down
 
 
 def _record(rank: int, job: Job) -> None:

@@ -18,7 +18,7 @@ from cellbridge.parity.recordings.recording import open_recording
 from cellbridge.runtime.errors import UsageError
 
 SCRIPT = """
-import sys, torch, torch.distributed as dist
+import os, sys, torch, torch.distributed as dist
 from torch import nn
 from cellbridge.recorder import Recorder
 
@@ -41,7 +41,8 @@ for kind in ("ddp", "fsdp"):
         model = fully_shard(net, mesh=mesh)
     with Recorder(sys.argv[1] + "/" + kind) as recorder, recorder.torch(model):
         model(x).square().mean().backward()
-dist.destroy_process_group()
+dist.barrier()
+os._exit(0)  # taking gloo's threads down may abort a process
 """
 
 
