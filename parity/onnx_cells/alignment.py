@@ -38,7 +38,7 @@ from .parameters import ModuleParameters, PairedParameters
 from .places import Places
 from .shared_nodes import copy_shared_nodes
 from .sides import FileSide, ModuleSide
-from .wrong_parameters import pair_with_wrong_ones
+from .wrong_parameters import pair_all_parameters
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 PairResults = Callable[[Records], Sequence[int | None] | None]
@@ -134,7 +134,7 @@ def align(
             rounded=paired.rounded, computed=paired.computed,
         )  # fmt: skip
 
-    paired = pair_with_wrong_ones(marked.program, of_module, lambda found: file_side(found, {}), truth)
+    paired = pair_all_parameters(marked.program, of_module, lambda found: file_side(found, {}), truth)
     excused = excused.with_gradients(constant_boundaries(paired.program))
     untrained = _untrained_rows(module, paired.paired) if is_imported(program) else {}
     side = file_side(paired, untrained)

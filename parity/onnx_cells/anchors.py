@@ -16,11 +16,8 @@ from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import Node, Value
 from ..sides.records import INPUT, OUTPUT, Array, Key
 from .crossings import Crossing
-from .file_values import FileValues, distance
+from .file_values import ROUNDED, FileValues, distance
 from .parameter_rows import fingerprint
-
-ROUNDED = 3e-7
-"""Distance of values that differ only because weights were rounded to float32."""
 
 
 @dataclass(frozen=True)

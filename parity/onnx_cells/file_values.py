@@ -15,6 +15,8 @@ from .flat import FlatProgram
 
 EXACT = 1e-10
 """Distance of values that needn't be replaced by the module's for what follows to agree."""
+ROUNDED = 3e-7
+"""Distance of values that differ only because weights were rounded to float32."""
 LOOK_AHEAD = 400  # nodes after a replaced value that a trial computes
 
 Arrays = list[Array]

@@ -20,6 +20,7 @@ from ...runtime.ir.types import INT64, Constant, Node, ProgramParameter, Type, V
 from ..sides.records import Array
 from ..sides.side import ParameterInfo
 from .layouts import Layout
+from .tied_parameters import same_numbers
 
 PartsOf = Callable[[str], Sequence[str]]
 """The names of a module's parameters that the Cell at a path holds and that no other Cell uses."""
@@ -113,12 +114,12 @@ def with_rows_of_the_module(
 
 def _of_cell(parameters: Mapping[str, Array], free: Mapping[str, Array]) -> list[Arrangement]:
     """Return the arrangements of a Cell's parameters that take every row of the module's parameters that they use."""
-    whole = {o for o, data in free.items() if any(_is_same(data, other) for other in parameters.values())}
+    whole = {o for o, data in free.items() if any(same_numbers(data, other) for other in parameters.values())}
     of_rows = {other: data for other, data in free.items() if other not in whole}
     found: list[Arrangement] = []
     for name in sorted(parameters, key=lambda name: -parameters[name].ndim):  # weights before biases
         data = parameters[name]
-        if any(_is_same(free[other], data) for other in whole):
+        if any(same_numbers(free[other], data) for other in whole):
             continue
         arrangement = _like_the_weight(name, data, free, found) or _arranged(name, data, of_rows)
         if arrangement is not None:
@@ -178,7 +179,7 @@ def _like_the_weight(
             module = source.name.rpartition(".")[0]
             fitting = (o for o, array in free.items() if array.shape == (source.layout.target[0],))
             biases.append(next((o for o in fitting if o.rpartition(".")[0] == module), ""))
-        if all(biases) and _is_same(np.concatenate([free[bias] for bias in biases])[weight.rows], data):
+        if all(biases) and same_numbers(np.concatenate([free[bias] for bias in biases])[weight.rows], data):
             sources = tuple(Source(bias, _as_column(free[bias].shape)) for bias in biases)
             return Arrangement(name, sources, weight.rows, np.zeros(1, int), _as_column(data.shape))
     return None
@@ -196,7 +197,7 @@ def _rows_among(matrix: Array, joined: Array) -> Array | None:
 
 def _columns_among(matrix: Array, rows: Array) -> Array | None:
     """Return for each column the number of the column of `rows` that is equal; None if one has none, or several."""
-    if _is_same(rows, matrix):
+    if same_numbers(rows, matrix):
         return np.arange(matrix.shape[1])
     weights = 1 + 2 * np.arange(len(matrix), dtype=np.uint64)  # the order of rows counts
     wanted, given = _fingerprints(matrix.T, weights), _fingerprints(rows.T, weights)
@@ -204,7 +205,7 @@ def _columns_among(matrix: Array, rows: Array) -> Array | None:
     places = np.minimum(np.searchsorted(given[order], wanted), len(order) - 1)
     columns = order[places]
     is_permutation = len(set(columns.tolist())) == len(columns)
-    return columns if is_permutation and _is_same(rows[:, columns], matrix) else None
+    return columns if is_permutation and same_numbers(rows[:, columns], matrix) else None
 
 
 def fingerprint(array: Array) -> bytes:
@@ -254,10 +255,6 @@ def _as_matrix(shape: tuple[int, ...], rows: Sequence[int]) -> Layout:
     columns = [axis for axis in range(len(shape)) if axis not in rows]
     count = int(np.prod([shape[axis] for axis in rows]))
     return Layout(shape, shape, (*rows, *columns), (count, int(np.prod([shape[axis] for axis in columns]))))
-
-
-def _is_same(array: Array, other: Array) -> bool:
-    return array.shape == other.shape and np.array_equal(array.astype(other.dtype), other)
 
 
 def divided(arrangements: Sequence[Arrangement], arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -72,9 +72,9 @@ def pair_parameters(program: Program, module: ModuleParameters, as_they_are: Col
     users, judged = users_of(program), {call.path for call in program.calls}
 
     def parts_of(path: str) -> list[str]:
-        around = _judged_holder(f"{path}.", judged - {path}) if path else ""
+        around = judged_holder(f"{path}.", judged - {path}) if path else ""
         own = (name for name in module.infos if name not in module.shared)
-        return [name for name in own if _judged_holder(name, judged) in (path, around)]
+        return [name for name in own if judged_holder(name, judged) in (path, around)]
 
     ties = with_ties_of_the_module(program, module.infos, module.shared)
     program = with_rows_of_the_module(ties.program, module.infos, users, parts_of, as_they_are)
@@ -165,7 +165,7 @@ def _of_the_same_cells(
     of_cell: dict[str, list[str]] = {}
     for other in free:
         if other not in module.shared:
-            of_cell.setdefault(_judged_holder(other, judged), []).append(other)
+            of_cell.setdefault(judged_holder(other, judged), []).append(other)
     candidates: dict[str, list[tuple[str, bool]]] = {}
     for name, parameter in program.parameters.items():
         paths = users.get(parameter.value, set())
@@ -180,7 +180,7 @@ def _of_the_same_cells(
     return {name: same[0] for name, same in candidates.items() if len(same) == 1 and claims[same[0][0]] == 1}
 
 
-def _judged_holder(name: str, judged: Collection[str]) -> str:
+def judged_holder(name: str, judged: Collection[str]) -> str:
     """Return the path of the innermost Cell that holds a parameter and is judged."""
     holder = name.rpartition(".")[0]
     while holder not in judged:
@@ -221,7 +221,7 @@ def _is_alone(other: str, copies: tuple[int, int], users: set[str], judged: set[
         return False  # the file has it several times, one for each use
     if other in module.shared:
         return copies[0] == 1
-    holder = _judged_holder(other, judged)
+    holder = judged_holder(other, judged)
     return all(path == holder or is_inside(path, holder) for path in users)
 
 

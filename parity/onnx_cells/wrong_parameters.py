@@ -21,10 +21,9 @@ from ..diagnosis.cell_program import CellProgram, Network
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import OUTPUT, Array, Records
 from ..sides.run import FORWARD, ReferenceRun, Run
-from .anchors import ROUNDED
-from .file_values import distance
+from .file_values import ROUNDED, distance
 from .parameter_rows import Arrangement, Source, divided, readings, readings_of_the_module, rewrite
-from .parameters import ModuleParameters, PairedParameters, pair_parameters, users_of
+from .parameters import ModuleParameters, PairedParameters, judged_holder, pair_parameters, users_of
 
 MOST_TRIALS = 100
 """The most arrangements that are tried in a Cell."""
@@ -43,7 +42,7 @@ Row = tuple[str, int]
 """A parameter of the module, and the number of a row."""
 
 
-def pair_with_wrong_ones(
+def pair_all_parameters(
     program: Program, module: ModuleParameters, side_of: Callable[[PairedParameters], InterpreterSide], truth: Records
 ) -> PairedParameters:
     """Pair parameters by their numbers, and those of wrong Cells by what they do.
@@ -101,7 +100,7 @@ def _with_wrong_parameters(
     judged = {call.path for call in paired.program.calls}
     used: dict[str, Arrangement] = {}
     for number, call in enumerate(paired.program.calls):
-        free = {n: a for n, a in lacking.items() if _holder(n, judged) == call.path and n not in _sources(used)}
+        free = {n: a for n, a in lacking.items() if judged_holder(n, judged) == call.path and n not in _sources(used)}
         if free:
             used |= _of_call(network, number, truth, free, additional.keys() - used.keys())
     if not used:
@@ -120,14 +119,6 @@ def _with_wrong_parameters(
 
 def _sources(used: Mapping[str, Arrangement]) -> set[str]:
     return {source.name for arrangement in used.values() for source in arrangement.sources}
-
-
-def _holder(name: str, judged: Collection[str]) -> str:
-    """Return the path of the innermost Cell that holds a parameter and is judged."""
-    holder = name.rpartition(".")[0]
-    while holder not in judged:
-        holder = holder.rpartition(".")[0]
-    return holder
 
 
 def _of_call(
