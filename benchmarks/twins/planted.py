@@ -59,6 +59,8 @@ ALSO_RIGHT = {
     ("llama/complex rotary", "rows of the keys not permuted"): inside(LLAMA, "self_attn"),
     ("llama/fused", "gate and up exchanged"): inside(LLAMA, "mlp"),
     ("t5/fused", "gate and up exchanged"): T5_FEEDS,
+    ("decoders/neox split", "q, k and v one after the other"): inside(NEOX, "attention"),
+    ("swin/microsoft", "distances the other way"): inside(SWIN, "attention"),
     ("translator/annotated", "scale of the embeddings left out"): "tgt_embed",
 }
 """By pair and fault, other Cells that are right: rows in another order are also code that reads them wrongly."""

@@ -46,6 +46,8 @@ def relation(reference: Array, candidate: Array, others: Mapping[str, Array] | N
         return f"has the shape {list(candidate.shape)} instead of {list(reference.shape)}"
     if axis := _permuted_axis(reference, candidate):
         return axis
+    if order := _flattened_axes(reference, candidate):
+        return f"has its numbers flattened with its axes in the order {order}"
     if axes := _reversed_axes(reference, candidate):
         return f"is reversed along axes {' and '.join(map(str, axes))}"
     if factor := _factor(reference, candidate) or _function(reference, candidate):
@@ -121,6 +123,14 @@ def _axes(reference: Array, candidate: Array) -> tuple[int, ...]:
         return ()
     own = tuple(range(reference.ndim))
     return next((p for p in permutations(own) if p != own and _same(reference.transpose(p), candidate)), ())
+
+
+def _flattened_axes(reference: Array, candidate: Array) -> tuple[int, ...]:
+    """Return the order of axes in which the reference's numbers are the candidate's, both flattened; empty if none."""
+    if not 2 <= reference.ndim <= MAX_RANK or reference.shape != candidate.shape:
+        return ()
+    own, flat = tuple(range(reference.ndim)), candidate.reshape(-1)
+    return next((p for p in permutations(own) if p != own and _same(reference.transpose(p).reshape(-1), flat)), ())
 
 
 def _permuted_axis(reference: Array, candidate: Array) -> str:

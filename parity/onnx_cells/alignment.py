@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -27,16 +28,14 @@ from ..sides.interpreter_side import Arrange
 from ..sides.records import INPUT, OUTPUT, Key, Records
 from ..sides.run import FORWARD, Run, Wanted
 from ..sides.torch_side import TorchSide
-from .bypasses import bypassed_gradients
-from .crossings import Crossing, crossings, other_sample
-from .fitting import place_tensors
+from .corrected_parameters import corrected_program, with_own_numbers
+from .crossings import Crossing, other_sample
 from .flat import FlatProgram
-from .marking import mark
-from .odd_shapes import constant_boundaries, excuse
-from .ownership import Ownership, own_nodes
+from .found_cells import FoundCells, find_cells
+from .odd_shapes import constant_boundaries
+from .ownership import Ownership
 from .parameters import ModuleParameters, PairedParameters
 from .places import Places
-from .shared_nodes import copy_shared_nodes
 from .sides import FileSide, ModuleSide
 from .wrong_parameters import pair_all_parameters
 
@@ -107,37 +106,38 @@ def align(
         except UsageError:  # the module doesn't take these numbers
             del records[1:]
     require_room_for_values(flat.program, first, samples=len(samples))
-    tensors = crossings(records)
     dtype = as_dtype(options.dtype)
     given = [[cast_floating(array, dtype) for array in arrays] for arrays in samples]
     order = order_of_inputs(arguments, arrange)
     parameters = plain.parameters()
-    arrays = {name: info.data for name, info in parameters.items()}
-    placed = place_tensors(
-        flat.program, given, tensors, lambda p: _fixed(p, tensors, truth, order, outputs, module, arguments), arrays
-    )
-    flat, places, shapes = placed.flat, placed.places, placed.shapes
-    found = own_nodes(flat, truth, [*dict.fromkeys([*tensors, *places.of])], places.of)  # some were divided
-    shared = copy_shared_nodes(flat.program, found)
-    marked = mark(*shared)
-    excused = excuse(flat, places.of, shapes, marked.kept, lambda value: found.path_of(flat, value))
-    bypassed, bypassed_paths = bypassed_gradients(*shared)
-    excused = excused.with_gradients(bypassed, bypassed_paths)
-    paths = {call.path for call in found.calls}
     buffers = [as_array(buffer) for _, buffer in named_buffers(module)]
     of_module = ModuleParameters(parameters, buffers, _shared(module))
 
-    def file_side(paired: PairedParameters, untrained: Mapping[str, int]) -> FileSide:
+    def ends(program: Program, tensors: Sequence[Crossing]) -> dict[Crossing, Value]:
+        return _fixed(program, tensors, truth, order, outputs, module, arguments)
+
+    def file_side(cells: FoundCells, paired: PairedParameters, untrained: Mapping[str, int]) -> FileSide:
         return FileSide(
-            name, paired.program, tuple(first), {}, aliases=marked.aliases, paired=paired.paired, excused=excused,
-            untrained_rows=untrained, arrange=arrange, working_dtype=options.dtype, seed=options.seed,
-            rounded=paired.rounded, computed=paired.computed,
+            name, paired.program, tuple(first), {}, aliases=cells.marked.aliases, paired=paired.paired,
+            excused=cells.excused, untrained_rows=untrained, arrange=arrange, working_dtype=options.dtype,
+            seed=options.seed, rounded=paired.rounded, computed=paired.computed,
         )  # fmt: skip
 
-    paired = pair_all_parameters(marked.program, of_module, lambda found: file_side(found, {}), truth)
-    excused = excused.with_gradients(constant_boundaries(paired.program))
+    def find(program: Program) -> tuple[FoundCells, PairedParameters]:
+        cells = find_cells(program, given, records, ends, {name: info.data for name, info in parameters.items()})
+        side_of = functools.partial(file_side, cells, untrained={})
+        return cells, pair_all_parameters(cells.marked.program, of_module, side_of, truth)
+
+    cells, paired = find(flat.program)
+    if paired.corrected:
+        others, corrected = find(corrected_program(flat.program, cells.marked.program, paired))
+        if (own := with_own_numbers(corrected, paired)) is not None:
+            cells, paired = others, own
+    places, found, marked = cells.places, cells.ownership, cells.marked
+    paths = {call.path for call in found.calls}
+    cells = replace(cells, excused=cells.excused.with_gradients(constant_boundaries(paired.program)))
     untrained = _untrained_rows(module, paired.paired) if is_imported(program) else {}
-    side = file_side(paired, untrained)
+    side = file_side(cells, paired, untrained)
     side_of_module = ModuleSide(
         reference, module, args, kwargs, **how, cell_paths=paths, kept=marked.kept, aliases=marked.aliases,
         paired=paired.paired, ignored=parameters.keys() - paired.paired, untrained_rows=untrained,
@@ -148,13 +148,13 @@ def align(
             f"judged in the Cells around them, because {name} doesn't compute them by themselves: "
             f"{summarize_paths(sorted(found.left_out))}"
         )
-    if excused.keys:
-        after = list(dict.fromkeys(key.path for key in truth.values if key in excused.keys))
+    if cells.excused.keys:
+        after = list(dict.fromkeys(key.path for key in truth.values if key in cells.excused.keys))
         notes.append(f"not judged by themselves, after a tensor of another shape: {summarize_paths(after)}")
-    passed_by = ({key.path for key in bypassed} | bypassed_paths) & paths
+    passed_by = ({key.path for key in cells.bypassed} | cells.bypassed_paths) & paths
     if options.grads and passed_by:
-        cells = summarize_paths([path or "(root)" for path in sorted(passed_by)])
-        notes.append(f"gradients not judged by themselves, since values of {name} get past these Cells: {cells}")
+        listed = summarize_paths([path or "(root)" for path in sorted(passed_by)])
+        notes.append(f"gradients not judged by themselves, since values of {name} get past these Cells: {listed}")
     if options.grads and untrained:
         rows = list_names([f"{parameter}[{row}]" for parameter, row in untrained.items()])
         notes.append(f"gradients not compared, of rows that the module doesn't train, which a file can't say: {rows}")

@@ -1,6 +1,7 @@
 """Tensors of a module that a file computes in parts: one product for queries, keys and values there, three here.
 
-The program gets the parts joined as a value of its own, and what uses a part takes it from there.
+Or all heads at once there, and one head after the other here. The program gets the parts joined as a value of its own,
+and what uses a part takes it from there.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from .file_values import EXACT, FileValues, distance
 
 PRODUCTS = ("linear", "matmul", "add", "conv")
 MOST_PARTS = 4
+MOST_STACKED = 64
+"""The most parts without the axis along which the module has them, such as heads or experts."""
 
 
 @dataclass(frozen=True)
@@ -28,24 +31,48 @@ class Joined:
     Attributes:
         parts: the file's values, in the order in which the tensor has them.
         axis: the axis along which they are joined.
+        pieces: the parts with that axis, of size 1 if the file's values lack it; else the parts themselves.
         tensor: the value that the program has for the tensor.
-        restored: for each part, the value that is taken from the tensor.
+        taken: what is taken from the tensor for each part, with the axis.
+        restored: for each part, the value that takes its place.
     """
 
     parts: tuple[Value, ...]
     axis: int
+    pieces: tuple[Value, ...]
     tensor: Value
+    taken: tuple[Value, ...]
     restored: tuple[Value, ...]
+
+    @classmethod
+    def of(cls, parts: tuple[Value, ...], axis: int, shape: tuple[int, ...], names: Namespace) -> Joined:
+        """Return the parts joined to a tensor of a shape."""
+
+        def values(suffix: str) -> tuple[Value, ...]:
+            return tuple(Value(names.unique(f"{part.name}_{suffix}"), part.type) for part in parts)
+
+        tensor = Value(names.unique(f"{parts[0].name}_joined"), parts[0].type.with_shape(shape))
+        restored = values("part")
+        if len(parts[0].shape) == len(shape):
+            return cls(parts, axis, parts, tensor, restored, restored)
+        piece = parts[0].type.with_shape((*shape[:axis], 1, *shape[axis + 1 :]))
+        pieces, taken = (tuple(Value(v.name, piece) for v in values(suffix)) for suffix in ("piece", "slice"))
+        return cls(parts, axis, pieces, tensor, taken, restored)
 
     def nodes(self, cell: int, source: Source | None) -> Iterator[Node]:
         """Yield the nodes that join the parts and take them out again."""
-        yield Node("concat", self.parts, {"axis": self.axis}, (self.tensor,), cell, source)
+        for part, piece in zip(self.parts, self.pieces, strict=True):
+            if piece is not part:
+                yield Node("reshape", (part,), {"shape": piece.shape}, (piece,), cell, source)
+        yield Node("concat", self.pieces, {"axis": self.axis}, (self.tensor,), cell, source)
         start = 0
-        for part, value in zip(self.parts, self.restored, strict=True):
-            size = part.shape[self.axis]
+        for piece, taken, value in zip(self.pieces, self.taken, self.restored, strict=True):
+            size = piece.shape[self.axis]
             assert isinstance(size, int), "parts have known sizes"
             bounds = {"starts": (start,), "stops": (start + size,), "steps": (1,), "axes": (self.axis,)}
-            yield Node("slice", (self.tensor,), bounds, (value,), cell, source)
+            yield Node("slice", (self.tensor,), bounds, (taken,), cell, source)
+            if value is not taken:
+                yield Node("reshape", (taken,), {"shape": value.shape}, (value,), cell, source)
             start += size
 
 
@@ -68,14 +95,25 @@ class JoinFinder:
     def find(self, tensor: Crossing) -> Joined | None:
         """Return the parts of a tensor; None if the file doesn't have them."""
         for axis in reversed(range(len(tensor.shape))):
-            parts = self._parts(tensor, axis)
+            parts = self._parts(tensor, axis) or self._stacked(tensor, axis)
             if parts is not None and self.taken.isdisjoint(parts):
                 self.taken.update(parts)
-                like = parts[0].type.with_shape(tensor.shape)
-                whole = Value(self.names.unique(f"{parts[0].name}_joined"), like)
-                restored = tuple(Value(self.names.unique(f"{part.name}_part"), part.type) for part in parts)
-                return Joined(parts, axis, whole, restored)
+                return Joined.of(parts, axis, tensor.shape, self.names)
         return None
+
+    def _stacked(self, tensor: Crossing, axis: int) -> tuple[Value, ...] | None:
+        """Return the values that are the tensor at each place along an axis."""
+        if not 2 <= tensor.shape[axis] <= MOST_STACKED:
+            return None
+        parts: list[Value] = []
+        for place in range(tensor.shape[axis]):
+            pieces = [np.take(array, place, axis) for array in tensor.arrays]
+            values = (v for v in self.of_shape.get(pieces[0].shape, []) if v not in parts)
+            same = next((v for v in values if distance(self.file.values[v], pieces) <= EXACT), None)
+            if same is None:
+                return None
+            parts.append(same)
+        return tuple(parts)
 
     def _parts(self, tensor: Crossing, axis: int) -> tuple[Value, ...] | None:
         size = tensor.shape[axis]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -44,6 +44,8 @@ class PairedParameters:
         rounded: names of tensors that the module doesn't have, such as folded weights.
         computed: those of them that have as many elements as a parameter of the module that the file lacks.
         copies: by name of a tied parameter, the names of the file's copies of it, whose gradients are added up.
+        corrected: by the file's names of wrong parameters, the module's numbers in the file's arrangement.
+        wrong: the module's names of these.
     """
 
     program: Program
@@ -51,6 +53,8 @@ class PairedParameters:
     rounded: frozenset[str]
     computed: frozenset[str]
     copies: Mapping[str, Sequence[str]]
+    corrected: Mapping[str, Array] = field(default_factory=dict)
+    wrong: frozenset[str] = frozenset()
 
 
 def pair_parameters(program: Program, module: ModuleParameters, as_they_are: Collection[str] = ()) -> PairedParameters:

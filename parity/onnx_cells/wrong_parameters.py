@@ -16,14 +16,14 @@ import numpy as np
 
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.program import Program
-from ...runtime.programs.interpreter import execute
-from ..diagnosis.cell_program import CellProgram, Network
+from ..diagnosis.cell_program import Network
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import OUTPUT, Array, Records
+from ..sides.records import Array, Records
 from ..sides.run import FORWARD, ReferenceRun, Run
-from .file_values import ROUNDED, distance
+from .exchanged_parameters import with_exchanged_parameters
 from .parameter_rows import Arrangement, Source, divided, readings, readings_of_the_module, rewrite
 from .parameters import ModuleParameters, PairedParameters, judged_holder, pair_parameters, users_of
+from .right_cells import is_right, wrong_cells
 
 MOST_TRIALS = 100
 """The most arrangements that are tried in a Cell."""
@@ -35,6 +35,8 @@ MOST_NUMBERED = 1 << 20
 """The most elements of a parameter of which equal arrangements are told."""
 MOST_BLOCKS = 4
 """The most blocks of rows into which one of the module's is divided."""
+MOST_HEADS = 128
+"""The most heads of which each has a part of each block."""
 MOST_PARTS = 3
 """The most parameters of the module that one of the file's is made of."""
 
@@ -57,32 +59,27 @@ def pair_all_parameters(
         truth: the records of the module in float64.
     """
     paired = pair_parameters(program, module)
+    side = side_of(paired)
+    wrong = wrong_cells(side, truth)
+    if not wrong:
+        return paired
     values = {parameter.value for name, parameter in paired.program.parameters.items() if name in paired.paired}
     changed = {name for name, parameter in program.parameters.items() if parameter.value not in values}
-    if not changed:
-        return paired
-    wrong = _wrong_cells(side_of(paired), truth)
     users = users_of(program)
     as_they_are = {name for name in changed if not wrong.isdisjoint(users.get(program.parameters[name].value, ()))}
     while as_they_are:
         again = pair_parameters(program, module, as_they_are)
         found, arranged = _with_wrong_parameters(again, side_of(again), truth, module)
         if as_they_are <= arranged | again.paired:
-            return found
+            paired = found
+            break
         as_they_are &= arranged | again.paired  # of the others, numbers decide
-    return paired
+    names = {parameter.value: name for name, parameter in program.parameters.items()}
+    return with_exchanged_parameters(paired, names, _network(side_of(paired), truth), wrong, truth, module)
 
 
-def _wrong_cells(side: InterpreterSide, truth: Records) -> set[str]:
-    """Return the paths of the Cells that don't compute what the module does, given what the module gives them."""
-    records = side.run(Run("float64", FORWARD, ReferenceRun.of(truth), feed=truth))
-    calls = {(call.path, call.index): call for call in records.calls}
-    wrong: set[str] = set()
-    for key, array in records.values.items():
-        expected, call = truth.values.get(key), calls.get((key.path, key.call))
-        if expected is not None and call is not None and distance([array], [expected]) > ROUNDED:
-            wrong.add(key.path if key.kind == OUTPUT or call.parent is None else records.calls[call.parent].path)
-    return wrong
+def _network(side: InterpreterSide, truth: Records) -> Network:
+    return Network.of(side, Run("float64", FORWARD, ReferenceRun.of(truth), feed=truth))
 
 
 def _with_wrong_parameters(
@@ -96,7 +93,7 @@ def _with_wrong_parameters(
     additional = {name: p for name, p in paired.program.parameters.items() if name not in paired.paired}
     if not lacking or not additional:
         return paired, set()
-    network = Network.of(side, Run("float64", FORWARD, ReferenceRun.of(truth), feed=truth))
+    network = _network(side, truth)
     judged = {call.path for call in paired.program.calls}
     used: dict[str, Arrangement] = {}
     for number, call in enumerate(paired.program.calls):
@@ -113,6 +110,8 @@ def _with_wrong_parameters(
         paired=paired.paired | numbers.keys(),
         rounded=paired.rounded - values,
         computed=paired.computed - values,
+        corrected={name: arrangement.arrange(lacking) for name, arrangement in used.items()},
+        wrong=frozenset(numbers),
     )
     return result, set(used)
 
@@ -130,28 +129,13 @@ def _of_call(
     except CellbridgeError:  # it can't be run alone
         return {}
     parameters = {n: p.data for n, p in cell.program.parameters.items() if n in additional}
-    if not parameters or _is_right(cell, {}, truth):
+    if not parameters or is_right(cell, {}, truth):
         return {}
     for arrangements in itertools.islice(_arrangements(parameters, free), MOST_TRIALS):
         given = {name: arrangement.arrange(free) for name, arrangement in arrangements.items()}
-        if _is_right(cell, given, truth):
+        if is_right(cell, given, truth):
             return {name: replace(arrangement, cell=number) for name, arrangement in arrangements.items()}
     return {}
-
-
-def _is_right(cell: CellProgram, given: Mapping[str, Array], truth: Records) -> bool:
-    """Whether a Cell with these parameters computes what the module does."""
-    own = cell.program.parameters
-    changed = {name: replace(own[name], data=array) for name, array in given.items()}
-    program = cell.program.replace(parameters={**own, **changed})
-    expected = [truth.values.get(key) for key in cell.output_keys]
-    try:
-        results = execute(program, cell.arrays, wanted=program.outputs)
-    except CellbridgeError:
-        return False
-    return all(
-        array is None or distance([result], [array]) <= ROUNDED for result, array in zip(results, expected, strict=True)
-    )
 
 
 def _arrangements(parameters: Mapping[str, Array], free: Mapping[str, Array]) -> Iterator[dict[str, Arrangement]]:
@@ -192,14 +176,30 @@ def _ways(name: str, shape: tuple[int, ...], free: Mapping[str, Array]) -> Itera
                     continue
                 sources = tuple(Source(other, reading) for other, reading in zip(names, of_sources, strict=True))
                 places = np.arange(columns.pop())
-                for start in range(0, sum(rows), wanted)[:MOST_BLOCKS]:
-                    arrangement = Arrangement(name, sources, np.arange(start, start + wanted), places, layout)
-                    identity: tuple[object, ...] = (names, start, layout, *of_sources)
+                for number, taken in enumerate(_blocks(sum(rows), wanted)):
+                    arrangement = Arrangement(name, sources, taken, places, layout)
+                    identity: tuple[object, ...] = (names, number, layout, *of_sources)
                     if math.prod(shape) <= MOST_NUMBERED:  # other readings may be the same arrangement
                         identity = (names, arrangement.arrange(_numbered(free, names)).tobytes())
                     if identity not in seen:
                         seen.add(identity)
                         yield arrangement
+
+
+def _blocks(count: int, wanted: int) -> Iterator[Array]:
+    """Yield the rows of a block, of which there are several; then those with which each block has a part of each head.
+
+    Args:
+        count: the number of all rows.
+        wanted: the number of rows of a block.
+    """
+    parts = count // wanted
+    for start in range(0, count, wanted)[:MOST_BLOCKS]:
+        yield np.arange(start, start + wanted)
+    for heads in (n for n in range(2, min(wanted, MOST_HEADS) + 1) if wanted % n == 0 and 1 < parts <= MOST_BLOCKS):
+        by_heads = np.arange(count).reshape(heads, parts, -1)
+        for part in range(parts):
+            yield by_heads[:, part].reshape(-1)
 
 
 def _numbered(free: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:

@@ -1,4 +1,4 @@
-"""What Cells inside a Cell return, read in another order of its features: blocks exchanged, or pairs for halves."""
+"""What Cells inside a Cell return, read in another order: blocks or axes exchanged, pairs for halves, head by head."""
 
 from __future__ import annotations
 
@@ -57,6 +57,50 @@ def heads(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
                 yield Hypothesis(cause, partial(_with_heads, cell.program, {v: sizes[v] for v in values}, as_pairs))
 
 
+def by_heads(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield what Cells inside return in parts, such as queries, keys and values, read head by head, or the reverse."""
+    for value in _returned(cell):
+        sizes = value.type.sizes
+        for count, name_of_parts in COUNTS.items():
+            for heads in _numbers_of_heads(cell.program, sizes[-1] if sizes else 0, count):
+                for in_parts in (True, False):
+                    orders = (f"as {name_of_parts} with all heads each", f"head by head, with {count} parts each")
+                    here, there = orders if in_parts else orders[::-1]
+                    cause = Cause(
+                        "weight",
+                        f"the features of {name_of_value(cell, value)} are read {here} in the candidate, and "
+                        f"{there} in the reference, as if rows of the weight were not permuted",
+                        "permute the rows of the weight, or divide the features as the reference does",
+                    )
+                    change = partial(_divided, count, heads, in_parts)
+                    yield Hypothesis(cause, partial(with_changed_value, cell.program, value, change))
+
+
+def axes(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield what each Cell inside returns with two axes of the same size exchanged: a table of distances, reversed."""
+    for value in _returned(cell):
+        sizes = value.type.sizes or ()
+        for one, other in combinations(range(len(sizes)), 2):
+            if sizes[one] == sizes[other] > 1:
+                cause = Cause(
+                    "structure",
+                    f"{name_of_value(cell, value)} is read transposed in the candidate, with its axes {one} and "
+                    f"{other} exchanged",
+                )
+                yield Hypothesis(cause, partial(with_changed_value, cell.program, value, partial(_turned, one, other)))
+
+
+def _numbers_of_heads(program: Program, size: int, count: int) -> list[int]:
+    """Return the numbers of heads into which the program divides parts of a size, or all of it."""
+    found: dict[int, None] = {}
+    for node in program.nodes:
+        after = node.outputs[0].type.sizes if node.op == "reshape" else None
+        if after is not None and len(after) > 1 and size % count == 0:
+            for heads in (n for n in after if n > 1 and n * count < size and size % (n * count) == 0):
+                found[heads] = None
+    return list(found)
+
+
 def _returned(cell: CellProgram) -> list[Value]:
     """Return the floating-point values that Cells inside return."""
     pairs = zip(cell.program.inputs, cell.input_keys, strict=True)
@@ -101,4 +145,22 @@ def _exchanged(size: int, as_pairs: bool, x: SymbolicTensor) -> SymbolicTensor:
     rank = len(shape) + 2
     turned = shaping.transpose(wide, permutation=(*range(rank - 2), rank - 1, rank - 2))
     result: SymbolicTensor = shaping.reshape(turned, shape=shape)
+    return result
+
+
+def _divided(count: int, heads: int, in_parts: bool, x: SymbolicTensor) -> SymbolicTensor:
+    shape = x.value.type.sizes
+    assert shape is not None, "only values of known shapes have heads"
+    parts = (count, heads) if in_parts else (heads, count)
+    wide = shaping.reshape(x, shape=(*shape[:-1], *parts, shape[-1] // (count * heads)))
+    rank = len(shape) + 2
+    turned = shaping.transpose(wide, permutation=(*range(rank - 3), rank - 2, rank - 3, rank - 1))
+    result: SymbolicTensor = shaping.reshape(turned, shape=shape)
+    return result
+
+
+def _turned(one: int, other: int, x: SymbolicTensor) -> SymbolicTensor:
+    order = list(range(len(x.value.type.sizes or ())))
+    order[one], order[other] = other, one
+    result: SymbolicTensor = shaping.transpose(x, permutation=tuple(order))
     return result

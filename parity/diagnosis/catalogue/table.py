@@ -46,6 +46,8 @@ SETTINGS: tuple[Entry, ...] = (
     structure.other_functions,
     features.blocks,
     features.heads,
+    features.by_heads,
+    features.axes,
     weights.layouts,
     weights.blocks,
 )
@@ -90,6 +92,8 @@ ENTRIES: tuple[Entry, ...] = (
     regrouping.interleaved,
     features.blocks,
     features.heads,
+    features.by_heads,
+    features.axes,
     wiring.operands,
     structure.additions,
     wiring.scales,

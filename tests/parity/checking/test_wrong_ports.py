@@ -75,7 +75,10 @@ class PortedBlock(nn.Module):
             self.o.weight.data = self.o.weight.data.T.clone()
         layers = (self.k, self.q, self.v) if fault == "q and k exchanged" else (self.q, self.k, self.v)
         for name in ("weight", "bias"):
-            for layer, part in zip(layers, getattr(like.attention.qkv, name).detach().chunk(3), strict=True):
+            rows = getattr(like.attention.qkv, name).detach()
+            if fault == "head by head":
+                rows = rows.unflatten(0, (HEADS, 3, -1)).transpose(0, 1).flatten(0, 2)
+            for layer, part in zip(layers, rows.chunk(3), strict=True):
                 getattr(layer, name).data = part.clone()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -124,6 +127,7 @@ def test_a_sound_port_holds_with_all_gradients() -> None:
         ("mask", {"blocks.1.attention"}, "diagonal is 2"),
         ("transposed", {"blocks.1.attention.proj"}, "is transposed"),
         ("q and k exchanged", {"blocks.1.attention"}, "in the order 1, 0, 2"),
+        ("head by head", {"blocks.1.attention.qkv"}, "has its 6 blocks along axis 0 in the order 0, 3, 1, 4, 2, 5"),
         ("one after the other", {"blocks.1"}, "blocks.1.norm2"),
     ],
 )
@@ -132,6 +136,33 @@ def test_faults_are_placed_and_named(fault: str, failing: set[str], words: str) 
     assert set(report.failing) == failing, str(report)
     said = [cause.summary for path in failing for cause in report.cells[path].causes]
     assert any(words in summary for summary in said), said
+
+
+class ByHeads(Attention):
+    """Has queries, keys and values of a head side by side."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).unflatten(-1, (HEADS, 3, -1)).permute(3, 0, 2, 1, 4)
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        scores = (q @ k.mT / (WIDTH // HEADS) ** 0.5).masked_fill(hidden, float("-inf"))
+        return self.proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+
+@pytest.mark.causes
+@pytest.mark.parametrize("reverse", [False, True])
+def test_features_of_a_product_divided_by_heads_in_place_of_thirds(reverse: bool) -> None:
+    torch.manual_seed(0)
+    by_thirds, by_heads = Attention(), ByHeads()
+    by_heads.load_state_dict(by_thirds.state_dict())
+    pair = (by_heads, by_thirds) if reverse else (by_thirds, by_heads)
+    report = parity.compare(*(nn.Sequential(one).eval() for one in pair), torch.randn(2, 5, WIDTH))
+    (cause,) = report.cells["0"].causes
+    words = (
+        "an axis is split into 3 x 2 x 4 in the candidate"
+        if reverse
+        else "read head by head, with 3 parts each in the candidate, and as thirds with all heads each in the reference"
+    )
+    assert words in cause.summary
 
 
 class Scaled(nn.Module):
@@ -157,3 +188,93 @@ def test_weights_that_were_computed_may_be_rounded_and_not_wrong(error: float, h
     )
     port[2].load_state_dict(reference.second.state_dict())
     assert parity.compare(reference.eval(), port.eval(), torch.randn(2, WIDTH)).ok is holds
+
+
+class Patches(nn.Module):
+    """Two convolutions in a Cell, of which the port has one as a product of patches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Sequential(nn.Conv2d(3, WIDTH, 2, stride=2))
+        self.first_gain, self.second_gain = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.out = nn.Linear(WIDTH, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.embed(x).flatten(2).mT
+        return self.out(self.first_gain(y) * self.second_gain(y.flip(1)))  # type: ignore[no-any-return]
+
+
+class PortOfPatches(nn.Module):
+    def __init__(self, like: Patches, fault: str) -> None:
+        super().__init__()
+        weight = like.embed[0].weight.detach()
+        self.patch = nn.Linear(12, WIDTH)
+        self.patch.weight.data = (weight.permute(0, 2, 3, 1) if fault == "axes" else weight).flatten(1).clone()
+        self.patch.bias.data = like.embed[0].bias.detach().clone()  # type: ignore[union-attr]
+        gains = (like.second_gain, like.first_gain) if fault == "gains" else (like.first_gain, like.second_gain)
+        self.gains = nn.ParameterList(gain.weight.detach().clone() for gain in gains)
+        self.shifts = nn.ParameterList(gain.bias.detach().clone() for gain in (like.first_gain, like.second_gain))
+        self.last = nn.Linear(WIDTH, 3)
+        self.last.load_state_dict(like.out.state_dict())
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, c, h, w = x.shape
+        patches = x.view(b, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 1, 3, 5).reshape(b, -1, c * 4)
+        y = self.patch(patches)
+        a, z = (F.layer_norm(v, (WIDTH,)) for v in (y, y.flip(1)))
+        return self.last((a * self.gains[0] + self.shifts[0]) * (z * self.gains[1] + self.shifts[1]))  # type: ignore[no-any-return]
+
+
+@pytest.mark.causes
+@pytest.mark.parametrize(
+    ("fault", "failing", "words"),
+    [
+        ("", set(), ""),
+        ("axes", {"embed.0"}, "flattened with its axes in the order (0, 2, 3, 1)"),
+        ("gains", {"first_gain", "second_gain"}, "has the values of second_gain.weight"),
+    ],
+)
+def test_cells_behind_wrong_weights_are_found(fault: str, failing: set[str], words: str) -> None:
+    torch.manual_seed(0)
+    reference = Patches()
+    for parameter in reference.parameters():
+        parameter.data += 0.2 * torch.rand_like(parameter)
+    report = parity.compare(reference.eval(), PortOfPatches(reference, fault).eval(), torch.randn(2, 3, 4, 4))
+    assert set(report.failing) == failing, str(report)
+    said = [cause.summary for path in failing for cause in report.cells[path].causes]
+    assert any(words in summary for summary in said) or not failing, said
+
+
+class HeadNorm(nn.Module):
+    """Norms all heads at once; its port has them one by one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.norm, self.out = nn.Linear(WIDTH, WIDTH), nn.RMSNorm(WIDTH // HEADS), nn.Linear(WIDTH, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.norm(self.layer(x).unflatten(-1, (HEADS, -1))).flatten(-2).tanh())  # type: ignore[no-any-return]
+
+
+class HeadByHead(nn.Module):
+    def __init__(self, like: HeadNorm, eps: float | None) -> None:
+        super().__init__()
+        self.eps = eps
+        self.a, self.b = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 3)
+        self.a.load_state_dict(like.layer.state_dict())
+        self.b.load_state_dict(like.out.state_dict())
+        self.gain = nn.Parameter(like.norm.weight.detach().clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = self.a(x).split(WIDTH // HEADS, -1)
+        return self.b(torch.cat([F.rms_norm(head, self.gain.shape, self.gain, self.eps) for head in heads], -1).tanh())  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("eps", "failing"), [(None, set()), (1e-3, {"norm"})])
+def test_a_cell_for_all_heads_is_found_in_code_for_each(eps: float | None, failing: set[str]) -> None:
+    torch.manual_seed(0)
+    reference = HeadNorm()
+    reference.norm.weight.data += torch.rand(WIDTH // HEADS)
+    report = parity.compare(reference.eval(), HeadByHead(reference, eps).eval(), torch.randn(2, 5, WIDTH))
+    assert set(report.failing) == failing, str(report)
+    assert "norm.weight" in {c.tensor for c in report.cells["norm"].comparisons if c.kind == "parameter gradient"}

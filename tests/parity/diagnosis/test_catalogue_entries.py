@@ -109,6 +109,11 @@ CASES: dict[str, tuple[Step, Step, str]] = {
     "positions from one": (rotary(0, False), rotary(1, False), "larger by 1 in the candidate"),
     "interleaved": (rotary(0, False), rotary(0, True), "the parts of an axis are interleaved in the candidate"),
     "heads": (heads("heads first"), heads("heads last"), "an axis is split into 3 x 2 in the candidate"),
+    "transposed": (
+        lambda net, x: net.second(net.first(torch.cat((x, x[:, :2]), 1)).cumsum(1)),
+        lambda net, x: net.second(net.first(torch.cat((x, x[:, :2]), 1)).mT.cumsum(1)),
+        "what first returns is read transposed in the candidate, with its axes 1 and 2 exchanged",
+    ),
     "detached": (
         lambda net, x: net.first(x) + net.second(net.first(x)),
         lambda net, x: net.first(x) + net.second(net.first(x).detach()), "a gradient is stopped (detach)",
