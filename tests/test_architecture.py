@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -134,6 +135,25 @@ def import_cycles(root: Path, room: str) -> list[list[str]]:
     return found
 
 
+ASSEMBLED_IN: dict[str, set[str]] = {
+    "Comparer": {"parity/comparison/run_judge.py"},
+    "ValueJudge": set(),  # callers say how by partial(ValueJudge, ...), and RunJudge.of makes it
+    "SummaryJudge": set(),
+    "Report": {"parity/comparison/trial.py"},
+}
+"""The files in which a run is judged, and a report begins."""
+
+
+def files_that_call(root: Path, name: str) -> set[str]:
+    """Return the files of parity that call a name."""
+    found = set()
+    for path in sorted((root / "parity").rglob("*.py")):
+        called = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        if name in {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in called}:
+            found.add(path.relative_to(root).as_posix())
+    return found
+
+
 def packages_in_folders(root: Path) -> set[str]:
     folders = {path.parent for room in ROOMS for path in (root / room).rglob("*.py")}
     return {".".join(["cellbridge", *folder.relative_to(root).parts]) for folder in folders}
@@ -210,6 +230,17 @@ def test_no_files_import_each_other(room: str) -> None:
 @pytest.mark.parametrize("room", FLOORS)
 def test_every_floor_is_there(room: str) -> None:
     assert [entry for row in FLOORS[room] for entry in row if not (ROOT / room / entry).exists()] == []
+
+
+@pytest.mark.parametrize("name", ASSEMBLED_IN)
+def test_runs_are_judged_in_one_place(name: str) -> None:
+    assert files_that_call(ROOT, name) == ASSEMBLED_IN[name]
+
+
+@pytest.mark.parametrize("call", ["Comparer(side, values)", "comparer.Comparer(side, values)"])
+def test_a_planted_second_place_is_found(tmp_path: Path, call: str) -> None:
+    plant(tmp_path, {"recordings/a.py": f"def f():\n    return {call}", "recordings/b.py": "class Comparer: ..."})
+    assert files_that_call(tmp_path, "Comparer") == {"parity/recordings/a.py"}
 
 
 PLANTED = (("low.py", "base"), ("base/tables", "side"), ("main",))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -17,6 +17,7 @@ from ..diagnosis.cell_program import Network, TensorKey
 from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.evidence import Evidence
 from ..diagnosis.settings import in_words_of_settings, with_fixes
+from ..options import Options
 from ..report.report import Report
 from ..reproduction.failing_cell import FailingCell
 from ..results.cause import Cause
@@ -29,6 +30,7 @@ from ..sides.imported import is_imported
 from ..sides.records import Key, Records
 from ..sides.run import Run
 from ..sides.side import Side
+from ..support.progress import Progress
 from ..verdicts.deviations import size
 from ..verdicts.judge import MEANING_NOISE, ROUNDING_FACTOR, epsilon
 from .diagnoses import Diagnoses
@@ -36,6 +38,22 @@ from .networks import network_of
 from .noise import Noise
 from .setting_causes import agreement_with, causes_of_settings
 from .wrong_side import find_wrong_side
+
+
+@contextmanager
+def search(report: Report, options: Options, truth: Records, progress: Progress) -> Iterator[Budget]:
+    """Within the context, causes are looked for with a budget; what ended the search is noted in the report.
+
+    Args:
+        report: the report.
+        options: `diagnose_seconds` is the longest search.
+        truth: the reference's records, which say how much a run computes.
+        progress: receives the stage.
+    """
+    budget = Budget.of(options.diagnose_seconds, truth)
+    progress.stage("causes", None)
+    yield budget
+    report.notes += [budget.note] if budget.note else []
 
 
 def add_causes(

@@ -22,6 +22,8 @@ from ..verdicts.python_values import judge_values
 from .noise import Noise, NoiseKey
 from .value_judge import ValueJudge
 
+CellComparisons = list[tuple[str, Comparison]]
+"""Comparisons, each with the path of the Cell that it judges."""
 NO_GRADIENT = "no gradient arrives"
 MAX_RELATED = 2**24
 """Elements of the largest parameter whose relation to the reference's is looked for."""

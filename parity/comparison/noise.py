@@ -40,7 +40,10 @@ class Noise(ReferenceNoise[NoiseKey]):
     Attributes:
         first: records of the first run; the truth until there is one.
         rounded_numbers: whether the bar of meaning includes the effect of rounding numbers to float32.
+        assumed: the error, relative to a tensor's largest element, if it is assumed and not measured; else 0.
     """
+
+    assumed: float = 0.0
 
     def __init__(self, reference: Side, truth: Records, run: Run, *, unmeasured: bool = False) -> None:
         super().__init__(run.dtype)
@@ -90,15 +93,18 @@ class Noise(ReferenceNoise[NoiseKey]):
     def _measure(self, check: str, number: int) -> None:
         if check == "meaning":
             run = replace(self.run, dtype="float64", numbers=Numbers(Jitter(number + 1)))
-            self._errors.add("float64", _measurable(self.reference.run(run), self.truth))
+            self._errors.add("float64", _measurable(self._run(run), self.truth))
             return
         alone = len(self.truth.calls) == 1  # a network of one Cell is always run as a whole
         units, reached = jitter_of(number, wide=self.run.feed is None or alone)
-        records = self.reference.run(replace(self.run, numbers=Numbers(Jitter(number, units) if number else None)))
+        records = self._run(replace(self.run, numbers=Numbers(Jitter(number, units) if number else None)))
         _share_integers(records, self.truth)
         self._errors.add(self.run.dtype, _measurable(records, self.truth), reached)
         if not number:
             self.first = records
+
+    def _run(self, run: Run) -> Records:
+        return self.reference.run(run)
 
 
 def _share_integers(records: Records, truth: Records) -> None:

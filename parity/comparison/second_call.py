@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from ...runtime.errors import UsageError
 from ..options import Options
@@ -15,12 +15,11 @@ from ..results.comparison import FAIL, Comparison
 from ..sides.records import Records
 from ..sides.run import OUTPUTS, Call, Run
 from ..sides.side import Side
-from ..verdicts.judge import Tolerance
 from .cells import require_finite
 from .choices import ChoiceFinder
-from .comparer import Comparer, fails
-from .measured_errors import remeasure
+from .comparer import fails
 from .noise import Noise
+from .run_judge import RunJudge
 from .value_judge import ValueJudge
 
 ISOLATED, SECOND_CALL, THIRD_CALL = "isolated", "second call", "third call"
@@ -107,21 +106,13 @@ class SecondCall:
     def _compare(
         self, side: Side, run: Run, truth: Records, noise: Noise, feeding: str = SECOND_CALL
     ) -> list[tuple[str, Comparison]]:
-        tolerance = Tolerance(noise.run.dtype, self.options.rtol, self.options.atol)
-        values = ValueJudge(truth, noise, tolerance, is_port=side.capabilities.is_port)
-        comparer = Comparer(side.name, feeding, values, self.owners, grads=False)
+        values = partial(ValueJudge, is_port=side.capabilities.is_port)
+        judge = RunJudge.of(
+            side.name, feeding, truth, noise, self.owners, self.options, grads=False, rounded=self.rounded,
+            values=values,
+        )  # fmt: skip
         records = side.run(run)
-
-        def compare() -> list[tuple[str, Comparison]]:
-            return comparer.compare("meaning", records)
-
-        found = remeasure(
-            compare(),
-            compare,
-            (fails, lambda: not noise.samples["rounding"] and noise.sample()),
-            (fails, lambda: noise.allow_rounded_numbers(self.rounded)),
-            (fails, lambda: noise.sample("meaning")),
-        )
+        found = judge.judge("meaning", records)
         if fails(found):
             self.evidence[side.name] = truth, records, noise
         return found

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from ...converter.capture.cell_hooks import notify_calls
 from ...runtime.errors import UsageError
-from ..diagnosis.budget import Budget
 from ..options import Options
 from ..probing.prober import Prober
 from ..report.report import Report
+from ..results.cell_report import CellReport
 from ..results.comparison import FAIL, PASS, REFERENCE_WRONG, SKIPPED, Comparison
 from ..results.conditions import Conditions
 from ..sides.interpreter_side import InterpreterSide
@@ -20,15 +20,15 @@ from ..sides.run import OUTPUTS, ReferenceRun, Run, Wanted
 from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
-from ..verdicts.judge import Tolerance
 from .cause_search import CauseSearch
+from .causes import search
 from .cells import cell_reports, non_finite_notes, owners, require_elements, require_finite, require_repeatable
 from .choices import ChoiceFinder
-from .comparer import Comparer, compare_parameters, fails
+from .comparer import CellComparisons, compare_parameters, fails
 from .dtypes import compare_dtypes
 from .error_shares import SharesOfError
-from .measured_errors import remeasure
 from .noise import Noise
+from .run_judge import RunJudge
 from .second_call import SecondCall
 from .value_judge import ValueJudge
 from .weak_inputs import weak_input_notes
@@ -37,8 +37,6 @@ ISOLATED, END_TO_END = "isolated", "end to end"
 
 REFERENCE_RUNS = 3
 """Runs of the reference before a side is judged: twice in float64, first Cell by Cell, and in the working dtype."""
-
-CellComparisons = list[tuple[str, Comparison]]
 
 
 class Trial:
@@ -127,20 +125,11 @@ class Trial:
 
     def report(self) -> Report:
         """Return a report on the sides, without any comparison yet."""
-        return Report(
-            model=self.options.model or self.truth.calls[0].class_name,
-            reference=self.reference.name,
-            sides=[side.name for side in self.sides],
-            dtype=self.options.dtype,
-            train=bool(self.options.train),
-            grads=self.options.grads,
-            seed=self.options.seed,
-            cells=self.cells,
-            strict=self.options.strict,
-            conditions=Conditions(self.options),
-            probes=[] if self.prober is None else self.prober.judged,
-            error_shares=self._shares.found,
-        )
+        settings = replace(self.options, model=self.options.model or self.truth.calls[0].class_name)
+        report = empty_report(settings, self.reference.name, [side.name for side in self.sides], self.cells)
+        report.probes = [] if self.prober is None else self.prober.judged
+        report.error_shares = self._shares.found
+        return report
 
     def noise(self, feeding: str, dtype: str) -> Noise:
         """The reference's rounding error in `dtype`, measured once."""
@@ -201,16 +190,24 @@ class Trial:
                 break
             for check, dtype in can.checks:
                 noise = self.noise(feeding, self.working_dtype if check == "meaning" else dtype)
-                tolerance = Tolerance(noise.run.dtype, self.options.rtol, self.options.atol)
                 natural = can.numbers.own_precision and noise.run.dtype == self.options.dtype
                 only = len(can.checks) == 1 and (feeding == ISOLATED or not can.has_cells)
-                values = ValueJudge(self.truth, noise, tolerance, natural, can.is_port, only)
-                comparer = Comparer(side.name, feeding, values, self.owners, grads)
+                judge = RunJudge.of(
+                    side.name,
+                    feeding,
+                    self.truth,
+                    noise,
+                    self.owners,
+                    self.options,
+                    grads=grads,
+                    rounded=self.rounded,
+                    values=partial(ValueJudge, natural=natural, is_port=can.is_port, only=only),
+                )
                 run = replace(noise.run, dtype=dtype).want(grads=grads)
                 if check == "meaning":
-                    comparisons = self._judge_meaning(side, run, comparer, found)
+                    comparisons = self._judge_meaning(side, run, judge, found)
                 else:
-                    comparisons = self._judge_rounding(side, run, comparer, found)
+                    comparisons = self._judge_rounding(side, run, judge, found)
                 left_out += [(path, c) for path, c in comparisons if not self.options.selects(path)]
                 found += comparisons
                 self.progress.advance()
@@ -235,27 +232,25 @@ class Trial:
         self.notes += [note for note in prober.notes if note not in self.notes]
         return found
 
-    def _judge_meaning(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:
+    def _judge_meaning(self, side: Side, run: Run, judge: RunJudge, found: CellComparisons) -> CellComparisons:
         """Return the comparisons of a run in float64; `found` are the previous comparisons of this side."""
+        comparer = judge.comparer
         if comparer.feeding == END_TO_END and self._shares.needs_inner_values(side.name, "meaning"):
             run = run.want(inner=True)
-        records, noise = self._run(side, comparer.values.dropping(run, "meaning")), comparer.noise
+        records = self._run(side, judge.values.dropping(run, "meaning"))
 
         def compare() -> CellComparisons:
             return self._assign_to_known_cells(comparer.compare("meaning", records))
 
-        # rounding numbers to float32 is no fault
-        measures = [(fails, lambda: noise.allow_rounded_numbers(self.rounded))]
-        if comparer.feeding != END_TO_END or not fails(found):
-            # a computation that loses digits, in a Cell or in the whole network, may amplify small errors
-            measures.append((fails, lambda: noise.sample("meaning")))
-        comparisons = remeasure(compare(), compare, *measures)
-        if comparer.values.passed and fails(comparisons):
-            records = self._run_keeping_all(side, run, comparer)
+        # Cells that fail explain what fails end to end
+        samples = comparer.feeding != END_TO_END or not fails(found)
+        comparisons = judge.settle("meaning", compare(), compare, samples=samples)
+        if judge.values.passed and fails(comparisons):
+            records = self._run_keeping_all(side, run, judge)
             comparisons = compare()
         if comparer.feeding == ISOLATED and fails(comparisons):
             self._search.failing_records[side.name] = records
-        self._keep(comparer, "meaning", records, comparisons)
+        self._keep(judge, "meaning", records, comparisons)
         return comparisons
 
     def add_causes(self, report: Report, side: Side) -> None:
@@ -266,15 +261,14 @@ class Trial:
         if self.prober is not None:
             on_probe = self.prober.evidence.pop(side.name, on_probe)
         if on_probe is not None or self._search.is_needed(side):
-            budget = Budget.of(self.options.diagnose_seconds, self.truth)
-            self.progress.stage("causes", None)
-            self._search.run(report, side, budget, on_probe)
-            report.notes += [budget.note] if budget.note else []
+            with search(report, self.options, self.truth, self.progress) as budget:
+                self._search.run(report, side, budget, on_probe)
         self._search.find_odd_one_out(report)
 
-    def _judge_rounding(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:
+    def _judge_rounding(self, side: Side, run: Run, judge: RunJudge, found: CellComparisons) -> CellComparisons:
         """Return the comparisons of a run in the dtype of its noise; `found` are the previous ones of this side."""
-        records = self._run(side, comparer.values.dropping(run, "rounding"))
+        comparer = judge.comparer
+        records = self._run(side, judge.values.dropping(run, "rounding"))
 
         def compare() -> CellComparisons:
             return self._assign_to_known_cells(comparer.compare("rounding", records))
@@ -284,26 +278,23 @@ class Trial:
         if side.capabilities.numbers.quantized and fails(comparisons):
             records = self._run(side, replace(run, numbers=replace(run.numbers, same_codes=True)))
             comparisons = compare()
-        undecided = functools.partial(_is_undecided, found=found)
-        comparisons = remeasure(comparisons, compare, (undecided, comparer.noise.sample))
         faulty = comparer.feeding == END_TO_END and fails(found)  # Cells, which explain what fails end to end
-        if undecided(comparisons) and not faulty:
-            failing = sorted({path for path, c in comparisons if c.status == FAIL})
-            if comparer.noise.compute_bounds(failing):
-                comparisons = compare()
-        if comparer.values.passed and fails(comparisons):
-            records = self._run_keeping_all(side, run, comparer)
+        undecided = partial(_is_undecided, found=found)
+        comparisons = judge.settle("rounding", comparisons, compare, undecided, bounds=not faulty)
+        if judge.values.passed and fails(comparisons):
+            records = self._run_keeping_all(side, run, judge)
             comparisons = compare()
-        self._keep(comparer, "rounding", records, comparisons)
+        self._keep(judge, "rounding", records, comparisons)
         return comparisons
 
-    def _run_keeping_all(self, side: Side, run: Run, comparer: Comparer) -> Records:
+    def _run_keeping_all(self, side: Side, run: Run, judge: RunJudge) -> Records:
         """Return the records of a run with those values too that passed and weren't kept, to be judged again."""
-        comparer.values.passed.clear()
+        judge.values.passed.clear()
         return self._run(side, run)
 
-    def _keep(self, comparer: Comparer, check: str, records: Records, comparisons: CellComparisons) -> None:
+    def _keep(self, judge: RunJudge, check: str, records: Records, comparisons: CellComparisons) -> None:
         """Keep what fails in a run, to find its cause and how much each Cell contributes to the error."""
+        comparer = judge.comparer
         self._search.keep_outputs(comparer, records, comparisons)
         if self.options.grads and comparer.feeding == ISOLATED:
             self._shares.add_isolated(comparer.side, check, records, comparisons)
@@ -324,6 +315,32 @@ class Trial:
         return [
             (path, comparison) for path, comparison in self._assign_to_known_cells(found) if self.options.selects(path)
         ]
+
+
+def empty_report(
+    settings: Options, reference: str, sides: list[str], cells: dict[str, CellReport], asked: Options | None = None
+) -> Report:
+    """Return a report on sides, without any comparison yet.
+
+    Args:
+        settings: the settings that were compared with, and the name of the model.
+        reference: name of the reference.
+        sides: names of the sides.
+        cells: an empty report per Cell.
+        asked: the settings that the user asked for, if they are others: what makes a verdict say less is among these.
+    """
+    return Report(
+        model=settings.model,
+        reference=reference,
+        sides=sides,
+        dtype=settings.dtype,
+        train=bool(settings.train),
+        grads=settings.grads,
+        seed=settings.seed,
+        cells=cells,
+        strict=settings.strict,
+        conditions=Conditions(asked or settings),
+    )
 
 
 def _is_undecided(comparisons: CellComparisons, found: CellComparisons) -> bool:

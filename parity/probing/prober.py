@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -15,9 +16,9 @@ from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import as_dtype, is_floating
 from ..comparison.cells import require_elements, require_finite
 from ..comparison.choices import ChoiceFinder
-from ..comparison.comparer import Comparer
-from ..comparison.measured_errors import remeasure
+from ..comparison.comparer import CellComparisons
 from ..comparison.noise import Noise
+from ..comparison.run_judge import RunJudge
 from ..comparison.value_judge import ValueJudge
 from ..options import Options
 from ..results.comparison import FAIL, Comparison
@@ -28,7 +29,7 @@ from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Arra
 from ..sides.run import Call, Run, Wanted
 from ..sides.side import Side
 from ..verdicts.deviations import error, size
-from ..verdicts.judge import MEANING_RELATIVE, Tolerance
+from ..verdicts.judge import MEANING_RELATIVE
 from .approximations import approximation
 from .inside import layers_of, with_other_values
 from .no_faults import (
@@ -62,8 +63,6 @@ GRADIENTS = (INPUT_GRADIENT, OUTPUT_GRADIENT)
 ISOLATED = "isolated"
 FEEDINGS = ("end to end", *AFTER_CALLS)
 """The feeding of a comparison at the root, by the number of calls before."""
-
-CellComparisons = list[tuple[str, Comparison]]
 
 
 @dataclass
@@ -326,9 +325,11 @@ class Prober:
         check, dtype = can.checks[-1] if probe.working else can.checks[0]
         noise_run = replace(run, dtype=self.working_dtype if check == "meaning" else dtype)
         noise = Noise(self.reference, truth, noise_run, unmeasured=check == "meaning" or probe.working)
-        tolerance = Tolerance(noise_run.dtype, self.options.rtol, self.options.atol)
-        values = ValueJudge(truth, noise, tolerance, is_port=can.is_port)
-        comparer = Comparer(side.name, feeding, values, self.owners, run.wanted.grads)
+        values = partial(ValueJudge, is_port=can.is_port)
+        judge = RunJudge.of(
+            side.name, feeding, truth, noise, self.owners, self.options, grads=run.wanted.grads, rounded=self.rounded,
+            values=values,
+        )  # fmt: skip
         records = side.run(replace(run, dtype=dtype))
         if probe.not_finite:
             _share_not_finite(records, truth)
@@ -340,12 +341,12 @@ class Prober:
         def compare() -> CellComparisons:
             return [
                 (path, replace(c, probe=probe.name))
-                for path, c in comparer.compare(check, records)
+                for path, c in judge.comparer.compare(check, records)
                 if c.status == FAIL
                 and not (probe.ties and not probe.positions and _is_position(c))
                 and not (is_lost_gradient(c) and not can.calls.live)  # a file's nodes are made for outputs
                 and not (probe.finite and not is_lost_gradient(c))
-                and (tolerance.overridden or is_gross(path, c))
+                and (judge.values.tolerance.overridden or is_gross(path, c))
             ]
 
         def is_gross(path: str, c: Comparison) -> bool:
@@ -362,17 +363,9 @@ class Prober:
         def may_be_rounding(found: CellComparisons) -> bool:
             return bool(found) and not (probe.exact and any(c.error >= JUMP * c.bar for _, c in found))
 
-        found = remeasure(
-            compare(),
-            compare,
-            (bool, lambda: not noise.samples["rounding"] and noise.sample()),
-            (may_be_rounding, lambda: check == "meaning" and noise.allow_rounded_numbers(self.rounded)),
-            (may_be_rounding, lambda: noise.sample(check)),
-        )
+        found = judge.settle(check, compare(), compare, bool, may_be_noise=may_be_rounding)
         if found and probe.working and self._cancels(side, run, truth):
             return []
-        if may_be_rounding(found) and check == "rounding" and noise.compute_bounds(sorted({path for path, _ in found})):
-            found = compare()
         if found and check == "meaning" and (feeding == ISOLATED or run.call.before):
             self.evidence[side.name] = truth, records, noise
         return found

@@ -33,11 +33,9 @@ class SummaryJudge(ValueJudge):
 
     Attributes:
         summarized: what is known of the tensors that aren't whole.
-        assumed: the error, relative to the largest element, of a reference whose errors aren't known; 0 where they are.
     """
 
     summarized: Mapping[Boundary, Summarized] = field(default_factory=dict)
-    assumed: float = 0.0
 
     @cached_property
     def _of_key(self) -> dict[NoiseKey, Summarized]:
@@ -76,7 +74,7 @@ class SummaryJudge(ValueJudge):
             return fields | (
                 {"status": FAIL, "reason": difference, "error": np.inf, "ratio": np.inf} if difference else {}
             )
-        errors = _Errors(one, working, self.noise.error(key, check), self.assumed)
+        errors = _Errors(one, working, self.noise.error(key, check), self.noise.assumed)
         return fields | _judge_statistics(check, errors, self.tolerance, group_size)
 
     def _bound(self, key: NoiseKey, check: str) -> Bound | None:

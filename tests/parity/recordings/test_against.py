@@ -45,6 +45,17 @@ def test_a_fault_is_placed_in_its_cell(tmp_path: Path, name: str, dtype: torch.d
     assert report.failing == [path], str(report)
 
 
+def test_what_differs_because_of_a_cell_that_was_left_out_fails_nothing(tmp_path: Path) -> None:
+    fault, path = FAULTS["a weight"]
+    record_elsewhere(tmp_path / "bad.rec", fault)
+    module, x = make()
+    report = parity.compare(module, tmp_path / "bad.rec", (x,), skip=(path,), diagnose_seconds=0)
+    assert report.failing == []
+    assert f"Cells that were left out differ: {path}" in report.notes
+    chosen = parity.compare(module, tmp_path / "bad.rec", (x,), only=(path,), diagnose_seconds=0)
+    assert chosen.failing == [path]
+
+
 @pytest.mark.causes
 @pytest.mark.parametrize(
     ("name", "cause"),
