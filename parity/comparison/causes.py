@@ -24,6 +24,7 @@ from ..results.cause import Cause
 from ..results.cell_graph import CellGraph
 from ..results.cell_report import NOT_FOUND
 from ..results.comparison import FAIL, Comparison
+from ..results.hunk import NOWHERE
 from ..sides.abilities import HasProgram, HasSettings, ReadFromFile
 from ..sides.exported_side import ExportedSide
 from ..sides.imported import is_imported
@@ -131,7 +132,8 @@ def add_causes(
                 causes = causes or causes_of_settings(path, reference, settings[1], evidence, run)
                 explains = partial(_explains, path, reference, settings[1], evidence, run)
                 causes = in_words_of_settings(causes, *settings, explains)
-        cell.causes += causes
+        cell.hunk = diagnosis.hunks.get(path, NOWHERE)
+        cell.causes += [replace(cause, hunk=cause.hunk.filled_from(cell.hunk)) for cause in causes]
         if not causes and path in diagnosis.exchanged:
             cell.explanations.append(NOT_FOUND)
         cell.add_graph(graph)

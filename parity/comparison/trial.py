@@ -24,6 +24,7 @@ from .cause_search import CauseSearch
 from .causes import search
 from .cells import cell_reports, non_finite_notes, owners, require_elements, require_finite, require_repeatable
 from .choices import ChoiceFinder
+from .code_lines import add_code_lines
 from .comparer import CellComparisons, compare_parameters, fails
 from .dtypes import compare_dtypes
 from .error_shares import SharesOfError
@@ -254,9 +255,12 @@ class Trial:
         return comparisons
 
     def add_causes(self, report: Report, side: Side) -> None:
-        """Look for the causes of what failed in a side, and the side that is wrong; add them to the report."""
-        if self.options.diagnose_seconds == 0 or not report.failing:
-            return
+        """Add to the report where and why a side fails, and which side is wrong, as far as it can be found."""
+        if self.options.diagnose_seconds != 0 and report.failing:
+            self._look_for_causes(report, side)
+        add_code_lines(report, self.reference, side)
+
+    def _look_for_causes(self, report: Report, side: Side) -> None:
         on_probe = self._second_call.evidence.pop(side.name, None)
         if self.prober is not None:
             on_probe = self.prober.evidence.pop(side.name, on_probe)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ...runtime.ir.types import Node, Source, Value
-from ...runtime.visible import visible_name
 from ..sides.records import OUTPUT
 from .differences import Comparison, Difference
 from .naming import Passed, called_elsewhere, cells_of_nodes, returning_cell
@@ -118,9 +116,3 @@ def source_in_reference(differences: Sequence[Difference], comparison: Compariso
     in_nodes = [d for d in differences if d.kind in ("attribute", "constant", "operand", "nodes")]
     sources = [node.source for d in in_nodes for node in _nodes(d, comparison)[0]]
     return next((source for source in sources if source is not None and source.file), None)
-
-
-def line_of_reference(differences: Sequence[Difference], comparison: Comparison) -> str:
-    """Return file and line of the reference in which the first of some differences is; "" if they aren't known."""
-    source = source_in_reference(differences, comparison)
-    return visible_name(f"{Path(source.file).name}:{source.line}") if source is not None else ""

@@ -8,19 +8,21 @@ from dataclasses import dataclass, field, replace
 
 from ..results.cause import Cause
 from ..results.cell_graph import CellGraph
+from ..results.hunk import Hunk
 from .budget import FEWER_CAUSES, BudgetSpentError
 from .catalogue.hypothesis import Entry
 from .catalogue.relations import relations
 from .catalogue.table import BESIDE_PARAMETERS, ENTRIES, NAMED, OF_CANDIDATE, SETTINGS
 from .cell_graphs import cell_graph
 from .cell_program import CellProgram, Network
-from .changes import changes, line_of_reference, source_in_reference
+from .changes import changes, source_in_reference
 from .descriptions import MAX_OPS, describe, from_candidate, in_places
 from .differences import Comparison, Difference
 from .evidence import Agreement, Evidence
 from .fixed_values import with_tables
+from .hunks import CANDIDATE, REFERENCE, Side, hunk_of, hunk_of_change, hunk_of_keys
 from .linear_forms import as_linear
-from .operators import operator_changes
+from .operators import OperatorChange, operator_changes
 from .rebuilding import INVALID
 
 PAIRS = 0.25
@@ -38,6 +40,7 @@ class Diagnosis:
         reference: the reference as a program.
         candidate: the candidate as a program; None if it can't be captured.
         failing: the first call in which each Cell fails, with its number, once its causes were looked for.
+        hunks: the lines that compute what differs in that call.
         changed: the reference's Cells with a change of the catalogue that was proved, by path.
         exchanged: the failing Cells of which only the exchange of most of the program is proved, which is no cause.
         explained: for the Cells whose causes were proved, by path, the two programs and those of their differences.
@@ -47,6 +50,7 @@ class Diagnosis:
     reference: Network
     candidate: Network | None
     failing: dict[str, tuple[int, CellProgram]] = field(default_factory=dict)
+    hunks: dict[str, Hunk] = field(default_factory=dict)
     changed: dict[str, CellProgram] = field(default_factory=dict)
     exchanged: set[str] = field(default_factory=set)
     explained: dict[str, tuple[Comparison, list[Difference]]] = field(default_factory=dict)
@@ -104,10 +108,13 @@ class Diagnosis:
                 evidence = next((e for e in self._evidences if e.of_reference.judge(cell).holds), None)
                 if evidence is None:  # the program isn't the module: nothing can be proved with it
                     continue
-                if evidence.judge(cell).holds:  # this call doesn't fail
+                agreement = evidence.judge(cell)
+                if agreement.holds:  # this call doesn't fail
                     continue
             except INVALID:
                 continue
+            if path not in self.hunks:
+                self.hunks[path] = hunk_of_keys((cell, self.candidate_call(number)), agreement.failing)
             yield number, cell, evidence
 
     @property
@@ -126,6 +133,13 @@ class Diagnosis:
             return self.candidate.cut(numbers[0]) if numbers else None
         except INVALID:
             return None
+
+    def _hunk_of_change(self, changed: Comparison, of: Side) -> Hunk:
+        """Return the lines of both sides where the program of one was changed to compute what the other does."""
+        number, cell = self.failing[changed.reference.path]
+        theirs = self.candidate_call(number)
+        comparison = None if theirs is None else Comparison.of(cell, theirs)
+        return hunk_of_change(changed.differences, changed, comparison, of)
 
     def is_reference(self, path: str) -> bool:
         """Whether the reference's program of a Cell gives what the reference recorded, in each call."""
@@ -165,17 +179,12 @@ class Diagnosis:
         for change in several:
             if (agreement := self._agreement(comparison, cell, evidence, change.differences)) is not None:
                 self.explained[cell.path] = comparison, change.differences
-                return [replace(change.cause, error=agreement.relative, gradients=agreement.gradients)]
+                return [_proved(change, comparison, agreement)]
         if len(several) > 1:
             all_of_them = [d for change in several for d in change.differences]
             if (agreement := self._agreement(comparison, cell, evidence, all_of_them)) is not None:
                 self.explained[cell.path] = comparison, all_of_them
-                return [
-                    replace(
-                        change.cause, error=agreement.relative, gradients=agreement.gradients, together=len(several)
-                    )
-                    for change in several
-                ]
+                return [replace(_proved(change, comparison, agreement), together=len(several)) for change in several]
         needed = self._smallest(comparison, cell, evidence)
         if needed is None:
             return []
@@ -187,11 +196,13 @@ class Diagnosis:
             return []
         self.explained[cell.path] = comparison, adopted
         arrays = {name: p.data for name, p in self.reference.program.parameters.items()}
-        found = [describe(change, comparison, class_name, arrays) for change in together]
         return [
-            replace(cause, error=agreement.relative, gradients=agreement.gradients, together=len(found))
-            for cause in found
-        ]
+            replace(
+                describe(change, comparison, class_name, arrays), hunk=hunk_of(change.differences, comparison),
+                error=agreement.relative, gradients=agreement.gradients, together=len(together),
+            )
+            for change in together
+        ]  # fmt: skip
 
     def _from_pairs(self, cell: CellProgram, evidence: Evidence) -> list[Cause]:
         """Return what the parameters are and a change of the catalogue that explain the candidate's values together.
@@ -228,9 +239,7 @@ class Diagnosis:
                     cause = in_places(hypothesis.cause, hypothesis.places)
                     if (comparison := Comparison.of(cell, changed)) is not None:
                         self.explained[cell.path] = comparison, comparison.differences
-                        line = line_of_reference(comparison.differences, comparison)
-                        if line and line not in cause.summary and len(cell.program.nodes) > 1:
-                            cause = replace(cause, summary=f"{cause.summary} (reference: {line})")
+                        cause = replace(cause, hunk=self._hunk_of_change(comparison, REFERENCE))
                     return [replace(cause, error=agreement.relative, gradients=agreement.gradients)]
         return []
 
@@ -258,6 +267,8 @@ class Diagnosis:
                         own = (node.source for node in theirs.program.nodes if node.op == hypothesis.cause.op)
                         line = line or next(own, None)
                         cause = replace(cause, source="" if line is None else str(line))
+                        if changed is not None:
+                            cause = replace(cause, hunk=self._hunk_of_change(changed, CANDIDATE))
                         return [replace(cause, error=agreement.relative, gradients=agreement.gradients)]
         return []
 
@@ -303,3 +314,9 @@ class Diagnosis:
         except (*INVALID, BudgetSpentError):  # what was found until then is still proved
             return None
         return found if found.holds else None
+
+
+def _proved(change: OperatorChange, comparison: Comparison, agreement: Agreement) -> Cause:
+    """Return the cause of a change of operators with its place and its proof."""
+    hunk = hunk_of(change.differences, comparison)
+    return replace(change.cause, hunk=hunk, error=agreement.relative, gradients=agreement.gradients)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ..comparison.cells import owners
+from ..comparison.code_lines import add_code_lines
 from ..comparison.comparer import CellComparisons, compare_parameters, fails
 from ..comparison.noise import Noise
 from ..comparison.run_judge import RunJudge
@@ -143,6 +144,7 @@ class RecordedTrial(ABC):
             reference = self.with_program(self.differing, report)
             if reference is not None:
                 self.differing.add_causes(report, reference, self.side, self.options, self.progress)
+        add_code_lines(report, self.reference, self.side)
         return report
 
     def in_common(self, runs: Sequence[RecordedRun], summarized: Mapping[Boundary, Summarized]) -> CommonPart:

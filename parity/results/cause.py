@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .comparison import json_value
+from .hunk import NOWHERE, Hunk
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Cause:
         option: the option of the session that avoids the fault of ONNX Runtime; empty if none does.
         option_value: its value.
         values: the first numbers of arrays in which the sides differ, in words; empty if there are none.
+        hunk: the lines of both sides at that place.
     """
 
     kind: str
@@ -56,6 +58,7 @@ class Cause:
     option: str = ""
     option_value: Any = None
     values: str = ""
+    hunk: Hunk = NOWHERE
 
     @property
     def in_words(self) -> str:
@@ -85,4 +88,5 @@ class Cause:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return {name: json_value(value) for name, value in asdict(self).items()} | {"proof": self.proof}
+        fields = {name: json_value(value) for name, value in asdict(self).items()}
+        return fields | {"proof": self.proof, "hunk": self.hunk.to_dict()}

@@ -8,6 +8,7 @@ from typing import Any
 from .cause import Cause
 from .cell_graph import CellGraph
 from .comparison import FAIL, NOT_COMPARED, NOT_KNOWN, PASS, REFERENCE_WRONG, Comparison, json_value, worst_ratio
+from .hunk import NOWHERE, Hunk
 
 PROGRAM = "the program"
 
@@ -37,6 +38,7 @@ class CellReport:
             reference. Empty if unknown.
         wrong_side_reason: why.
         graph: for a failing Cell whose causes were looked for, its program as a graph; None if it isn't known.
+        hunk: for a failing Cell, the lines of both sides that compute what differs; a cause may have a narrower place.
         derivative_error: how far gradients are from the derivative, relative to it, along a random direction.
     """
 
@@ -52,6 +54,7 @@ class CellReport:
     wrong_side_reason: str = ""
     derivative_error: float = 0.0
     graph: CellGraph | None = None
+    hunk: Hunk = NOWHERE
 
     @property
     def status(self) -> str:
@@ -74,6 +77,12 @@ class CellReport:
         """Keep a graph of the Cell, unless there is one that marks a difference, or this one marks none either."""
         if graph is not None and (self.graph is None or (graph.marked and not self.graph.marked)):
             self.graph = graph
+
+    def take_findings(self, other: CellReport) -> None:
+        """Take what another report on the Cell has found, beside causes, of which nothing is known here."""
+        self.take_wrong_side(other)
+        self.add_graph(other.graph)
+        self.hunk = self.hunk or other.hunk
 
     def take_wrong_side(self, other: CellReport) -> None:
         """Take the wrong side of another report on the Cell, unless it is known here."""
@@ -122,6 +131,7 @@ class CellReport:
             "explanations": list(self.explanations),
             "causes": [cause.to_dict() for cause in self.causes],
             "graph": None if self.graph is None else self.graph.to_dict(),
+            "hunk": self.hunk.to_dict(),
             "wrong_side": self.wrong_side,
             "wrong_side_reason": self.wrong_side_reason,
             "derivative_error": json_value(self.derivative_error),

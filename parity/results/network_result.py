@@ -18,6 +18,7 @@ from .comparison import (
 )
 from .conditions import Conditions
 from .error_shares import ErrorShares
+from .hunk import NOWHERE
 from .network_verdict import LESS_PRECISE, SAME, NetworkVerdict, network_verdict
 from .quantization_costs import QuantizationCosts
 from .reproducible import Reproducible
@@ -246,8 +247,7 @@ class NetworkResult:
             mine.counterpart = mine.counterpart or cell.counterpart
             mine.explanations += cell.explanations
             mine.causes += [cause for cause in cell.causes if cause not in mine.causes]
-            mine.take_wrong_side(cell)
-            mine.add_graph(cell.graph)
+            mine.take_findings(cell)
 
     def join_sizes(self, other: NetworkResult, sizes: str) -> None:
         """Add the comparisons of another report on the same sides, made at other sizes of the dynamic dimensions."""
@@ -260,8 +260,7 @@ class NetworkResult:
             mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
             mine.comparisons += [replace(c, sizes=sizes) for c in cell.comparisons]
             mine.causes = mine.causes or cell.causes
-            mine.take_wrong_side(cell)
-            mine.add_graph(cell.graph)
+            mine.take_findings(cell)
 
     def join_input(self, other: NetworkResult) -> None:
         """Add a report on one more input: the worse of each two comparisons stays."""
@@ -281,8 +280,7 @@ class NetworkResult:
                     worst[c.identity] = replace(c, input=self.inputs)
             mine.comparisons = list(worst.values())
             mine.causes = mine.causes or cell.causes
-            mine.take_wrong_side(cell)
-            mine.add_graph(cell.graph)
+            mine.take_findings(cell)
 
     def replace_probe(self, other: NetworkResult, probe: str, side: str) -> None:
         """Replace what was found in a side with a probe by what another report found on the same inputs.
@@ -294,13 +292,13 @@ class NetworkResult:
         self._join_findings(other)
         for cell in self.cells.values():
             cell.comparisons = [c for c in cell.comparisons if (c.side, c.probe) != (side, probe)]
-            cell.causes, cell.explanations, cell.graph, cell.wrong_side = [], [], None, ""
+            cell.causes, cell.explanations, cell.graph, cell.hunk, cell.wrong_side = [], [], None, NOWHERE, ""
         for path, cell in other.cells.items():
             mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
             failures = [c for c in cell.comparisons if c.side == side and c.status == FAIL]
             mine.comparisons += [replace(c, probe=probe) for c in failures]
-            mine.causes, mine.explanations, mine.graph = cell.causes, cell.explanations, cell.graph
-            mine.take_wrong_side(cell)
+            mine.causes, mine.explanations = cell.causes, cell.explanations
+            mine.take_findings(cell)
 
     def _join_findings(self, other: NetworkResult) -> None:
         """Keep what the other report has of Cells, and of the errors of sides, of which this one has nothing."""

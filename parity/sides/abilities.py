@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
+from ..results.hunk import CodeLine
 from .interpreter_side import InterpreterSide
 from .records import Records
 from .run import Run
@@ -39,6 +40,14 @@ class HasSettings(Protocol):
 
     def run(self, run: Run) -> Records:
         """Run once."""
+
+
+@runtime_checkable
+class HasCode(Protocol):
+    """A side whose Cells are objects with code in Python."""
+
+    def definition(self, path: str) -> CodeLine | None:
+        """The line at which the code of a Cell begins; None if there is no such Cell, or its code isn't Python."""
 
 
 @runtime_checkable

@@ -20,10 +20,12 @@ from ...runtime.ir.types import FLOAT64, as_dtype
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating, in_single
 from ..pairing.cells import Pairing
+from ..results.hunk import CodeLine
 from ..results.notes import warnings_as_notes
 from ..weights.mapping import Weights
 from .cell_arguments import arguments_for
 from .cell_watcher import Watcher
+from .definitions import definition_of
 from .eager import Eager
 from .frameworks import Framework
 from .interpreter_side import InterpreterSide
@@ -123,6 +125,12 @@ class CellSide:
     def settings(self, path: str) -> dict[str, Any]:
         """The attributes that compare with those of the module at a path: none, since a port names them otherwise."""
         return {}
+
+    def definition(self, path: str) -> CodeLine | None:
+        """The line at which `construct` of the port of the module at a path begins; None if it has no port."""
+        port = self.pairing.cell_of.get(path)
+        cells = dict(self.cell.cells_and_names())
+        return definition_of(cells[port].construct) if port in cells else None
 
     def _values(self) -> dict[int, Array]:
         """The values of the Parameters, by `id`."""

@@ -24,9 +24,11 @@ from ...runtime.ir.types import as_dtype, is_floating
 from ...runtime.programs.call import as_array
 from ..options import Options
 from ..pairing.same_inputs import Calls
+from ..results.hunk import CodeLine
 from ..support.tensors import dense
 from ..weights.coverage import Ties
 from .cotangents import cotangents_fit, loss_gradients
+from .definitions import definition_of
 from .gradient_code import cells_with_gradient_code
 from .interpreter_side import InterpreterSide
 from .kept_state import KeptState
@@ -194,6 +196,12 @@ class TorchSide:
             found = {name: value for name, value in vars(modules[path]).items() if not name.startswith("_")}
         plain = {name: value for name, value in found.items() if _is_plain(value)}
         return {"class": type(modules[path]).__name__, **plain}
+
+    def definition(self, path: str) -> CodeLine | None:
+        """The line at which `forward` of the module at a path begins; None if there is no such module."""
+        found = (inner for name, _, inner in named_modules(self.module) if name == path)
+        module = next(found, None)
+        return None if module is None else definition_of(module.forward)
 
     @contextlib.contextmanager
     def with_settings(self, path: str, values: Mapping[str, Any]) -> Iterator[None]:

@@ -1,0 +1,28 @@
+"""Gives every Cell that fails the lines of code at which the two networks part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..report.report import Report
+from ..results.hunk import CodeLine, Hunk
+from ..sides.abilities import HasCode
+from ..sides.side import Side
+
+
+def add_code_lines(report: Report, reference: Side, side: Side) -> None:
+    """Where programs of a failing Cell don't say where a side parts, give the line at which its code begins.
+
+    In the candidate, this is the line of what differs, if the run has recorded it.
+    """
+    for path in [*report.failing, *report.reference_wrong]:
+        cell = report.cells[path]
+        recorded = next((c.source for c in cell.differences if c.side == side.name and c.source), "")
+        candidate = (CodeLine.read(recorded),) if recorded else _definition(side, path)
+        cell.hunk = cell.hunk.filled_from(Hunk(_definition(reference, path), candidate))
+        cell.causes = [replace(cause, hunk=cause.hunk.filled_from(cell.hunk)) for cause in cell.causes]
+
+
+def _definition(side: Side, path: str) -> tuple[CodeLine, ...]:
+    line = side.definition(path) if isinstance(side, HasCode) else None
+    return () if line is None else (line,)
