@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
+import torch
 
 from ...converter.structure.program_names import named_modules
 from ...runtime.errors import UsageError
@@ -29,7 +30,7 @@ def cell_reports(reference: Side, records: Records) -> dict[str, CellReport]:
     if not isinstance(reference, TorchSide):
         return {path: CellReport(path, classes[path], count) for path, count in calls.items()}
     reports: dict[str, CellReport] = {}
-    used = {name for name, gradient in records.gradients.parameters.items() if gradient is not None}
+    used = used_parameters(records)
     for path, class_name, module in named_modules(reference.module):
         if path in calls:
             reports[path] = CellReport(path, classes[path], calls[path])
@@ -37,10 +38,19 @@ def cell_reports(reference: Side, records: Records) -> dict[str, CellReport]:
             if can_run(module) and kind_of_module(module) not in CONTAINERS:
                 reports[path] = CellReport(path, class_name, 0, presence=UNPAIRED)
         elif can_run(module):
-            own = {f"{path}.{name}" for name, p in module.named_parameters() if p.requires_grad}
-            presence = INLINED if own and own <= used else NOT_REACHED
-            reports[path] = CellReport(path, class_name, 0, presence=presence)
+            reports[path] = CellReport(path, class_name, 0, presence=presence_without_calls(path, module, used))
     return reports
+
+
+def presence_without_calls(path: str, module: torch.nn.Module, used: Collection[str]) -> str:
+    """Return INLINED for a module that is never called itself though its parameters are used; else NOT_REACHED."""
+    own = {f"{path}.{name}" for name, p in module.named_parameters() if p.requires_grad}
+    return INLINED if own and own <= set(used) else NOT_REACHED
+
+
+def used_parameters(records: Records) -> set[str]:
+    """Return the names of the parameters that get a gradient."""
+    return {name for name, gradient in records.gradients.parameters.items() if gradient is not None}
 
 
 def can_run(module: object) -> bool:

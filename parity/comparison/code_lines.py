@@ -13,13 +13,17 @@ from ..sides.side import Side
 def add_code_lines(report: Report, reference: Side, side: Side) -> None:
     """Where programs of a failing Cell don't say where a side parts, give the line at which its code begins.
 
-    In the candidate, this is the line of what differs, if the run has recorded it.
+    In the candidate, this is the line of what differs, if the run has recorded it. A program that was made of the
+    reference comes from the reference's lines.
     """
+    has_code = isinstance(side, HasCode) or side.capabilities.cells == "found"
     for path in [*report.failing, *report.reference_wrong]:
         cell = report.cells[path]
         recorded = next((c.source for c in cell.differences if c.side == side.name and c.source), "")
         candidate = (CodeLine.read(recorded),) if recorded else _definition(side, path)
-        cell.hunk = cell.hunk.filled_from(Hunk(_definition(reference, path), candidate))
+        is_same_code = recorded and isinstance(reference, HasCode) and not has_code
+        begin = Hunk(candidate if is_same_code else _definition(reference, path), candidate)
+        cell.hunk = cell.hunk.filled_from(begin)
         cell.causes = [replace(cause, hunk=cause.hunk.filled_from(cell.hunk)) for cause in cell.causes]
 
 

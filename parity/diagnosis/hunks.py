@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Literal
 
 from ...runtime.ir.program import Program
@@ -17,6 +18,9 @@ from .differences import Comparison, Difference
 
 MAX_LINES = 12
 """Lines of a side that are kept: a Cell may be written in more, which say little."""
+
+_OWN_CODE = str(Path(__file__).parents[1])
+"""Where there is nothing that a user has written."""
 
 Side = Literal[0, 1]
 REFERENCE: Side = 0
@@ -34,7 +38,7 @@ def lines_of(nodes: Iterable[Node]) -> tuple[CodeLine, ...]:
 
 def _line_of(node: Node) -> CodeLine:
     source = node.source
-    if source is None or not place_of_node(node):
+    if source is None or not place_of_node(node) or source.file.startswith(_OWN_CODE):
         return CodeLine()
     if not source.file:
         return CodeLine(text=visible_name(source.operator))

@@ -12,17 +12,20 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.capture.cell_hooks import input_slots
-from ...converter.structure.program_names import named_buffers, named_parameters
+from ...converter.structure.program_names import named_buffers, named_modules, named_parameters
 from ...runtime.errors import UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value, as_dtype
 from ...runtime.programs.call import as_array
 from ...runtime.tree import positional_arguments
+from ..comparison.cells import presence_without_calls, used_parameters
 from ..dtypes import cast_floating
 from ..inputs.affordable import require_affordable, require_room_for_values
 from ..options import Options
 from ..pairing.structures import match_results
 from ..report.globs import list_names, summarize_paths
+from ..results.cell_report import CarriedWeight, PairedCell
+from ..results.comparison import PASSED_ON, UNPAIRED
 from ..sides.imported import is_imported
 from ..sides.interpreter_side import Arrange
 from ..sides.records import INPUT, OUTPUT, Key, Records
@@ -33,9 +36,8 @@ from .crossings import Crossing, other_sample
 from .flat import FlatProgram
 from .found_cells import FoundCells, find_cells
 from .odd_shapes import constant_boundaries
-from .ownership import Ownership
+from .pairs import cell_pairs, parameter_pairs, passed_on
 from .parameters import ModuleParameters, PairedParameters
-from .places import Places
 from .sides import FileSide, ModuleSide
 from .wrong_parameters import pair_all_parameters
 
@@ -55,11 +57,17 @@ class Alignment:
         reference: the module.
         side: the program of the file.
         notes: how its Cells and parameters were found, and which weren't.
+        pairs: the Cells of the module, with those of the file.
+        weights: the parameters of the file, with those of the module.
+        presence: why modules that aren't judged by themselves aren't, by path: a status of `results.comparison`.
     """
 
     reference: ModuleSide
     side: FileSide
     notes: list[str]
+    pairs: list[PairedCell]
+    weights: list[CarriedWeight]
+    presence: Mapping[str, str]
 
 
 def align(
@@ -133,7 +141,7 @@ def align(
         others, corrected = find(corrected_program(flat.program, cells.marked.program, paired))
         if (own := with_own_numbers(corrected, paired)) is not None:
             cells, paired = others, own
-    places, found, marked = cells.places, cells.ownership, cells.marked
+    found, marked = cells.ownership, cells.marked
     paths = {call.path for call in found.calls}
     cells = replace(cells, excused=cells.excused.with_gradients(constant_boundaries(paired.program)))
     untrained = _untrained_rows(module, paired.paired) if is_imported(program) else {}
@@ -142,11 +150,12 @@ def align(
         reference, module, args, kwargs, **how, cell_paths=paths, kept=marked.kept, aliases=marked.aliases,
         paired=paired.paired, ignored=parameters.keys() - paired.paired, untrained_rows=untrained,
     )  # fmt: skip
-    notes = [_how(name, found, places)]
-    if found.left_out:
+    notes: list[str] = []
+    idle = passed_on(found, truth, cells.tensors, marked.kept)
+    if around := sorted(found.left_out.keys() - set(idle)):
         notes.append(
             f"judged in the Cells around them, because {name} doesn't compute them by themselves: "
-            f"{summarize_paths(sorted(found.left_out))}"
+            f"{summarize_paths(around)}"
         )
     if cells.excused.keys:
         after = list(dict.fromkeys(key.path for key in truth.values if key in cells.excused.keys))
@@ -166,7 +175,13 @@ def align(
         notes.append(
             f"gradients not compared, of parameters that {name} doesn't hold as they are: {list_names(unpaired)}"
         )
-    return Alignment(side_of_module, side, notes)
+    pairs = cell_pairs(program, cells.flat, found, cells.places)
+    called = {call.path for call in truth.calls}
+    uncalled = [one for one in named_modules(module) if one[0] not in called]
+    weights = parameter_pairs(marked.program, paired.program, [n for n in parameters if n in paired.paired])
+    presence = {path: presence_without_calls(path, inner, used_parameters(truth)) for path, _, inner in uncalled}
+    presence |= dict.fromkeys(found.left_out, UNPAIRED) | dict.fromkeys(idle, PASSED_ON)
+    return Alignment(side_of_module, side, notes, pairs, weights, presence)
 
 
 def _shared(module: torch.nn.Module) -> set[str]:
@@ -183,17 +198,6 @@ def _untrained_rows(module: torch.nn.Module, paired: Collection[str]) -> dict[st
         if isinstance(inner, torch.nn.Embedding)
     }
     return {n: row for n, row in tables.items() if row is not None and n in paired}
-
-
-def _how(name: str, found: Ownership, places: Places) -> str:
-    """Return a note on how the Cells were found."""
-    count = len({call.path for call in found.calls}) - 1
-    ways = [f"{count} Cells of {name} were found by the values at their boundaries"]
-    for which, way in ((places.by_trial, "the values that follow"), (places.by_paths, "the paths of its nodes")):
-        paths = list(dict.fromkeys(key.path for one in which for key in one.keys if key.path))
-        if paths:
-            ways.append(f"where values differ, by {way} ({summarize_paths(paths)})")
-    return "; ".join(ways)
 
 
 def _with_results_of(

@@ -34,7 +34,7 @@ from ..inputs.sizes import format_sizes, other_sizes, resize
 from ..options import Options
 from ..probing.plan import probes
 from ..report.report import Report
-from ..results.comparison import FAIL, Comparison
+from ..results.comparison import FAIL, UNPAIRED, Comparison
 from ..sides.interpreter_side import Arrange, InterpreterSide
 from ..sides.names import ONNXRUNTIME
 from ..sides.onnxruntime_side import OnnxModelSide, graph_only
@@ -119,6 +119,10 @@ class ModuleAndFile:
         rounded: list[Side] = [alignment.reference, alignment.side]
         report = judge_sides(alignment.reference, sides, options, self.progress, rounded)
         report.notes += notes
+        report.pairs, report.weights = alignment.pairs, alignment.weights
+        for path, cell in report.cells.items():
+            if cell.presence == UNPAIRED:
+                cell.presence = alignment.presence[path]
         self._place_on_probe(report, alignment)
         return report
 

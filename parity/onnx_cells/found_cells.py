@@ -11,6 +11,7 @@ from ..sides.records import Array, Key, Records
 from .bypasses import bypassed_gradients
 from .crossings import Crossing, crossings
 from .fitting import place_tensors
+from .flat import FlatProgram
 from .marking import MarkedProgram, mark
 from .odd_shapes import Excused, excuse
 from .ownership import Ownership, own_nodes
@@ -23,6 +24,8 @@ class FoundCells:
     """The Cells of a module in a program.
 
     Attributes:
+        tensors: the tensors that cross the module's boundaries.
+        flat: the program, in which each of them that has a place is a value.
         places: the places of the tensors that cross the module's boundaries.
         ownership: which Cell computes each node.
         marked: the program with these boundaries.
@@ -31,6 +34,8 @@ class FoundCells:
         bypassed_paths: the Cells whose parameter gradients aren't judged for that reason.
     """
 
+    tensors: Sequence[Crossing]
+    flat: FlatProgram
     places: Places
     ownership: Ownership
     marked: MarkedProgram
@@ -63,4 +68,5 @@ def find_cells(
     marked = mark(*shared)
     excused = excuse(flat, places.of, placed.shapes, marked.kept, lambda value: ownership.path_of(flat, value))
     bypassed, paths = bypassed_gradients(*shared)
-    return FoundCells(places, ownership, marked, excused.with_gradients(bypassed, paths), bypassed, paths)
+    excused = excused.with_gradients(bypassed, paths)
+    return FoundCells(tensors, flat, places, ownership, marked, excused, bypassed, paths)

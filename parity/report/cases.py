@@ -15,6 +15,7 @@ from ..results.comparison import (
     NOT_KNOWN,
     NOT_REACHED,
     PASS,
+    PASSED_ON,
     REFERENCE_WRONG,
     SKIPPED,
     UNPAIRED,
@@ -23,6 +24,7 @@ from ..results.comparison import (
 from ..results.network_result import NetworkResult
 from ..results.training_result import KINDS, TrainingResult
 from .detail import cause_lines, cell_detail, group_by_fault
+from .hunks import cell_of_pair, way_of_pair
 from .training import SEVERAL, worst_lines
 
 REASONS = {
@@ -57,7 +59,8 @@ def network_cases(report: NetworkResult) -> Iterator[Case]:
     """Yield a case `path[side]` for each Cell and side.
 
     A comparison that fails or couldn't be made is a failure of its Cell. A Cell without comparisons is skipped, with
-    the reason, and so is a Cell that differs end to end only, because of failing Cells.
+    the reason, unless it only passes on what was judged elsewhere. So is a Cell that differs end to end only, because
+    of failing Cells.
     """
     verdicts = report.verdicts
     groups = group_by_fault(report, [report.cells[path] for path in report.failing])
@@ -113,7 +116,7 @@ def _network_case(
         return Case(name, "failure", message, worst, "\n".join(line.plain for line in detail))
     if not cell.path and report.not_known:
         return Case(name, "error", f"parity is not known: {report.not_known}", NOT_COMPARED)
-    if not comparisons:
+    if not comparisons and cell.presence != PASSED_ON:
         presence = cell.presence or (UNPAIRED if cell.path in report.unpaired else "")
         return Case(name, "skipped", REASONS.get(presence, f"nothing of it was compared on the {side} side"))
     return Case(name)
@@ -142,4 +145,6 @@ def _training_case(name: str, comparisons: list[Comparison], report: TrainingRes
 def _counterpart(pair: PairedCell) -> str:
     if not pair.cell_class:
         return "none"
-    return f"{pair.cell or '(root)'} ({pair.cell_class}, by {pair.how})" + (f"; {pair.apart}" if pair.apart else "")
+    return f"{cell_of_pair(pair)} ({pair.cell_class}, by {way_of_pair(pair)})" + (
+        f"; {pair.apart}" if pair.apart else ""
+    )

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from rich.text import Text
 
 from ..results.cause import Cause
 from ..results.cell_report import NOT_FOUND, CellReport
 from ..results.comparison import NOT_KNOWN, REFERENCE_WRONG, Comparison
+from ..results.hunk import NOWHERE, CodeLine
 from ..results.network_result import NetworkResult
 from .globs import list_names, summarize_paths
-from .layout import paragraph, shorten, shorten_path
+from .hunks import has_lines_of_both, hunk_lines, pair_in_words, place_lines
+from .layout import paragraph, shorten
 
 INDENT = 2
 MARKS = {REFERENCE_WRONG: ("!", "bold yellow"), NOT_KNOWN: ("?", "bold yellow")}
@@ -45,16 +46,20 @@ def cell_detail(
         same_as: path of the Cell that represents this one, and has the causes; None for a Cell with its own.
     """
     calls = f", called {cell.calls} times" if cell.calls > 1 else ""
+    pair = report.pair_of(cell.path)
     port = f", ported as {cell.counterpart}" if cell.counterpart else ""
+    port += f", by {pair.how}" if port and pair is not None and pair.how not in ("root", "name") else ""
     mark, style = MARKS.get(cell.status, ("✗", "bold red"))
     lines = paragraph(f"{mark} {cell.path or '(root)'}  {cell.class_name}{port}{calls}", width, style=style)
+    if pair is not None and pair.is_by_values:
+        lines += paragraph(f"paired with {pair_in_words(pair)}", width, INDENT)
     if alike:
         same = same_in_words([cell.path, *alike], report)
         lines += paragraph(f"{same}; this one has the largest error", width, INDENT, "red")
     if cell.wrong_side:
         lines += paragraph(f"wrong side: {cell.wrong_side_in_words}", width, INDENT, "yellow")
     if same_as is None:
-        lines += causes_lines(cell, width)
+        lines += causes_lines(cell, report, width)
     else:
         lines += paragraph(f"the same cause as in {same_as or '(root)'}", width, INDENT, "yellow")
     possible = [] if cell.causes else cell.explanations
@@ -86,24 +91,41 @@ def same_in_words(paths: Sequence[str], report: NetworkResult) -> str:
     return f"the same in {len(paths)} Cells: {names}"
 
 
-def causes_lines(cell: CellReport, width: int) -> list[Text]:
-    """Return the lines on the proved causes of a Cell: what they are, the proof, where, and what to do."""
+def causes_lines(cell: CellReport, report: NetworkResult, width: int) -> list[Text]:
+    """Return the lines on the proved causes of a Cell: where, what they are, the proof, and what to do.
+
+    A Cell without causes has the lines of both sides that compute what differs.
+    """
+    sides = report.reference, side_that_differs(cell, report)
+    if not cell.causes:
+        return hunk_lines(cell.hunk, sides, width) if has_lines_of_both(cell.hunk) else []
     if len(cell.causes) > MAX_CAUSES:  # a rewritten Cell
         shown = "; ".join(cause.in_words for cause in cell.causes[:MAX_CAUSES])
         rest = len(cell.causes) - MAX_CAUSES
         text = (
             f"cause, proved: {len(cell.causes)} differences together: {shown}; and {rest} more; {cell.causes[0].proof}"
         )
-        lines = paragraph(text, width, INDENT, "yellow") + _source(cell.causes[0].source, width)
+        lines = hunk_lines(cell.causes[0].hunk, sides, width) + paragraph(text, width, INDENT, "yellow")
     else:
-        lines = [line for cause in cell.causes for line in cause_lines(cause, width)]
+        lines = []
+        before = NOWHERE
+        for cause in cell.causes:
+            if cause.hunk != before:
+                lines += hunk_lines(cause.hunk, sides, width)
+            before = cause.hunk
+            lines += cause_lines(cause, width)
     return lines + [line for text in _of_causes(cell) for line in paragraph(text, width, INDENT, "yellow")]
 
 
+def side_that_differs(cell: CellReport, report: NetworkResult) -> str:
+    """Return the name of the side of the most important comparison that fails in a Cell."""
+    return min(cell.differences, key=lambda c: importance(c, report)).side
+
+
 def cause_lines(cause: Cause, width: int) -> list[Text]:
-    """Return the lines on a proved cause: what it is, the proof, where, and what to do."""
+    """Return the lines on a proved cause: what it is, the proof, and what to do; and where, if it has no hunk."""
     lines = paragraph(f"cause, proved: {cause.in_words}; {cause.proof}", width, INDENT, "yellow")
-    lines += _source(cause.source, width)
+    lines += [] if cause.hunk else _source(cause.source, width)
     return lines + (paragraph(f"to fix: {cause.fix}", width, INDENT, "yellow") if cause.fix else [])
 
 
@@ -214,7 +236,14 @@ def _comparison_lines(c: Comparison, cell: CellReport, report: NetworkResult, wi
             paragraph(error_line(c, report.reference, report.conditions.tolerance), width, 2 * INDENT) if c.bar else []
         )
         lines += value_lines(c, report.reference, width)
-    return lines + _source(c.source, width)
+    return lines if _is_shown(c.source, cell) else lines + _source(c.source, width)
+
+
+def _is_shown(source: str, cell: CellReport) -> bool:
+    """Whether a line of the candidate stands in the hunk of the Cell, or of one of its causes."""
+    hunks = [cause.hunk for cause in cell.causes] or [cell.hunk] * has_lines_of_both(cell.hunk)
+    line = CodeLine.read(source)
+    return any((line.file, line.line) == (one.file, one.line) for hunk in hunks for one in hunk.candidate if one.file)
 
 
 def tensor_in_words(c: Comparison, cell: CellReport) -> str:
@@ -274,21 +303,7 @@ def digits_to_tell_apart(values: Sequence[float]) -> int:
 
 def _source(source: str, width: int) -> list[Text]:
     """Return `file:line` on one line, and the text of that source line below."""
-    if not source:
-        return []
-    parts = re.fullmatch(r"(.*?:\d+): (.*)", source, re.DOTALL)
-    if parts is None:
-        return paragraph(f"from {source}", width, 2 * INDENT)
-    place = from_here(parts[1])
-    return [
-        Text(f"{' ' * 2 * INDENT}from {shorten_path(place, width - 2 * INDENT - 5)}"),
-        Text(shorten(f"{' ' * 3 * INDENT}{parts[2].strip()}", width), "dim"),
-    ]
-
-
-def from_here(place: str) -> str:
-    """Return a place in a file with its path relative to the working directory, if it is inside."""
-    return place.removeprefix(str(Path.cwd()) + "/")
+    return place_lines(CodeLine.read(source), width) if source else []
 
 
 def pluralize(number: int, singular: str) -> str:

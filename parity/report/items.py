@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..results.cell_report import CellReport
-from ..results.comparison import AFFECTED, FAIL, INLINED, NOT_KNOWN, NOT_REACHED, PASS, SKIPPED, UNPAIRED
+from ..results.comparison import AFFECTED, FAIL, INLINED, NOT_KNOWN, NOT_REACHED, PASS, PASSED_ON, SKIPPED, UNPAIRED
 from ..results.network_result import NetworkResult
 from .cases import reference_wrong
 from .detail import cell_detail
@@ -38,6 +38,8 @@ def _outcome(report: NetworkResult, cell: CellReport | None, path: str, side: st
         )
     if cell.presence == INLINED:
         return SKIPPED, "never called itself: its parameters are judged in the Cell that uses them"
+    if cell.presence == PASSED_ON:
+        return PASS, ""
     own = [comparison for comparison in cell.comparisons if comparison.side == side]
     if path == "" and report.not_known and not report.failed:
         return FAIL, f"parity is not known: {report.not_known}{notes}"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 from rich.cells import cell_len, set_cell_size
@@ -21,6 +23,8 @@ Piece = tuple[str, str]  # text and rich style
 GAP = 2
 NARROWEST = 8  # characters that a column keeps when it is cut
 ENOUGH = 28  # characters for tree and class below which the class is left out
+_INSTALLED = re.compile(r"(?:[A-Za-z]:)?[^:]*?[/\\](?:site|dist)-packages[/\\]")
+"""The beginning of the path of an installed file."""
 _UNICODE = "├└│─…×✓✗≠"
 _ASCII = str.maketrans(_UNICODE, "|`|-~x+!#")
 
@@ -87,6 +91,11 @@ def shorten(text: str, width: int) -> str:
 def shorten_path(text: str, width: int) -> str:
     """Return `text`, with its beginning replaced by `…` if it is wider than `width`: the end of a path matters."""
     return text if len(text) <= width else "…" + text[len(text) - width + 1 :]
+
+
+def from_here(place: str) -> str:
+    """Return a place in a file with its path relative to the working directory, or to the installed packages."""
+    return _INSTALLED.sub("", place.removeprefix(f"{Path.cwd()}/"))
 
 
 def paragraph(text: str, width: int, indent: int = 0, style: str = "") -> list[Text]:

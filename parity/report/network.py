@@ -18,6 +18,7 @@ from ..results.comparison import (
     NOT_KNOWN,
     NOT_REACHED,
     PASS,
+    PASSED_ON,
     REFERENCE_WRONG,
     SKIPPED,
     UNPAIRED,
@@ -27,6 +28,7 @@ from ..results.comparison import (
 from ..results.network_result import NetworkResult
 from .detail import cell_detail, cell_line, group_by_fault, pluralize, same_in_words, times
 from .globs import join_names, list_names, patterns, summarize_paths
+from .hunks import cell_of_pair, pairs_in_words, way_of_pair
 from .layout import Piece, Row, paragraph, shorten_path, tree_lines
 from .structure import structure_lines
 from .tree import Line, tree
@@ -35,7 +37,7 @@ IN_FULL = 4  # faults that are shown in full
 IN_A_LINE = 12  # faults that are shown in one line
 TREE = 60  # lines of a tree with failing Cells
 QUANTIZERS = 24  # lines of the quantizers that are shown
-PAIRS = 12  # lines of the pairing that are shown
+PAIRS = 12  # lines of the pairing that are shown; more are counted
 
 VERDICTS: dict[str, Piece] = {
     PASS: ("✓ pass", "green"),
@@ -45,6 +47,7 @@ VERDICTS: dict[str, Piece] = {
     REFERENCE_WRONG: ("! reference wrong", "bold yellow"),
     AFFECTED: ("~ affected", "yellow"),
     NOT_REACHED: ("- not reached", "yellow"),
+    PASSED_ON: ("✓ passed on", "green"),
     UNPAIRED: ("- unpaired", "yellow"),
     INLINED: ("- inlined", "dim"),
     SKIPPED: ("- skipped", "dim"),
@@ -53,6 +56,7 @@ MEANINGS = {
     NOT_KNOWN: "not known: the computation is too ill-conditioned to be judged there, or the reference is NaN",
     REFERENCE_WRONG: "reference wrong: the reference's own gradients are wrong there; no failure of the other side",
     AFFECTED: "affected: differs end to end only, because of other Cells",
+    PASSED_ON: "passed on: it returns what it is given, which was judged where other Cells return or take it",
     UNPAIRED: "unpaired: it has no counterpart, or one that is called differently; judged in the Cell around it",
     INLINED: "inlined: never called itself; its parameters are judged in the Cell that uses them",
 }
@@ -90,14 +94,16 @@ def _tree_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
 
 
 def _pair_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
-    """Return a table of modules and their ports, for those whose paths differ."""
-    pairs = [p for p in report.pairs if p.module_class and p.cell_class and p.module != p.cell]
-    shown = pairs if verbose or len(pairs) <= PAIRS else pairs[: PAIRS - 1]
-    if not shown:
+    """Return a table of the Cells that aren't paired by their paths; a line with their number if they are many."""
+    pairs = [p for p in report.pairs if p.module_class and p.cell_class and p.how != "root"]
+    listed = [p for p in pairs if p.module != p.cell or p.is_part]
+    if not pairs or not (listed or pairs[0].is_by_values):
         return []
-    rows = [Row((), ((p.module, ""), (p.cell or "(root)", ""), (p.how, "dim"))) for p in shown]
-    lines = [Text(), *tree_lines(("Module", "its port", "by"), rows, width, left=3)]
-    return lines + ([Text(f"and {len(pairs) - len(shown)} more (-v shows them)", "dim")] if shown is not pairs else [])
+    if not verbose and (len(listed) > PAIRS or pairs[0].is_by_values):
+        more = " (-v lists them)" if listed else ""
+        return [Text(), *paragraph(f"{pairs_in_words(pairs)}{more}", width, style="dim")]
+    rows = [Row((), ((p.module, ""), (cell_of_pair(p), ""), (way_of_pair(p), "dim"))) for p in listed]
+    return [Text(), *tree_lines(("Cell", "is paired with", "by"), rows, width, left=3)] if rows else []
 
 
 def _weight_lines(report: NetworkResult, width: int) -> list[Text]:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..results.cell_report import CellReport
-from ..results.comparison import AFFECTED, INLINED, NOT_REACHED, PASS, SKIPPED, UNPAIRED
+from ..results.comparison import AFFECTED, INLINED, NOT_REACHED, PASS, PASSED_ON, SKIPPED, UNPAIRED
 from ..results.network_result import NetworkResult
 
 ROOM = 24  # lines that can be read at a glance
+COLLAPSED = (AFFECTED, PASS, PASSED_ON, INLINED, UNPAIRED, NOT_REACHED)
+"""The verdicts of a branch that is collapsed to one line, which has the first of them that is inside."""
 MIN_SIBLINGS = 5  # siblings that form a group
 
 
@@ -78,7 +80,7 @@ def tree(report: NetworkResult, everything: bool = False) -> list[Line]:
     if everything:
         return list(builder.lines(depth=None))
     lines = list(builder.lines(depth=1))
-    if set(builder.verdicts.values()) - {PASS, INLINED, NOT_REACHED, UNPAIRED}:
+    if AFFECTED in builder.verdicts.values() or set(builder.verdicts.values()) - {*COLLAPSED}:
         return lines
     for depth in range(2, 2 + max((path.count(".") for path in report.cells), default=0)):
         deeper = list(builder.lines(depth))
@@ -131,8 +133,10 @@ class _Tree:
         if branch.path not in self.common_verdicts:
             inside = {self.verdicts[path] for path in branch.inside()}
             verdict = SKIPPED if inside == {SKIPPED} else None
-            if inside <= {PASS, INLINED, AFFECTED, NOT_REACHED, UNPAIRED}:
-                verdict = next(each for each in (AFFECTED, PASS, INLINED, UNPAIRED, NOT_REACHED) if each in inside)
+            if inside <= {PASS, PASSED_ON, INLINED, AFFECTED, NOT_REACHED, UNPAIRED}:
+                verdict = next(
+                    each for each in (AFFECTED, PASS, PASSED_ON, INLINED, UNPAIRED, NOT_REACHED) if each in inside
+                )
             self.common_verdicts[branch.path] = verdict
         return self.common_verdicts[branch.path]
 

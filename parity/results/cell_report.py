@@ -1,4 +1,4 @@
-"""`CellReport`, the comparisons of one Cell; `PairedCell` and `CarriedWeight`, how a port's Cells and weights match."""
+"""`CellReport`, the comparisons of one Cell; `PairedCell` and `CarriedWeight`, how Cells and weights match."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from .comparison import FAIL, NOT_COMPARED, NOT_KNOWN, PASS, REFERENCE_WRONG, Co
 from .hunk import NOWHERE, Hunk
 
 PROGRAM = "the program"
+VALUES, FOLLOWING, NODE_PATHS = "values", "values that follow", "paths of nodes"
+"""How a Cell was found by what is computed: by the values at its boundaries; where these are wrong, by those that
+follow, or by what a file says."""
 
 
 NOT_FOUND = (
@@ -28,7 +31,7 @@ class CellReport:
         class_name: class of the reference's module.
         calls: number of times the Cell was called.
         comparisons: comparisons of the Cell itself; its children have their own.
-        presence: None for a Cell that was compared; else NOT_REACHED, SKIPPED, INLINED or UNPAIRED.
+        presence: None for a Cell that was compared; else NOT_REACHED, SKIPPED, INLINED, PASSED_ON or UNPAIRED.
         counterpart: class and path of the Cell that is its port; empty where Cells are paired by path.
         explanations: for a failing Cell, the differences between the two APIs that apply to it.
         causes: for a failing Cell, what was proved to make it fail.
@@ -148,7 +151,7 @@ class CarriedWeight:
     Attributes:
         parameter: path of the Parameter.
         source: names of the module's parameters, and how their layout was changed.
-        how: "layer", "name", "shape", "given", "absent there" or "own value".
+        how: "layer", "name", "shape", "given", "values", "absent there" or "own value".
     """
 
     parameter: str
@@ -169,9 +172,12 @@ class PairedCell:
         module_class: class of the module; empty for a Cell that is the port of no module.
         cell: path of the Cell.
         cell_class: class of the Cell; empty for a module without a port.
-        how: how the pair was found: "root", "name", "position", "class and order" or "given".
+        how: how the pair was found: "root", "name", "position", "class and order" or "given"; or by what is computed:
+            "values", "values that follow" (after a wrong one) or "paths of nodes" (in a file).
         apart: why the two can't be compared (they are called differently); their computation is then judged in the
             Cells around them. Empty if they can be compared.
+        is_part: whether the module is a part of what the Cell computes, which has no Cell of its own for it.
+        layout: how the candidate has the module's tensors, if not as they are: "another layout", "joined", "split".
     """
 
     module: str = ""
@@ -180,6 +186,13 @@ class PairedCell:
     cell_class: str = ""
     how: str = ""
     apart: str = ""
+    is_part: bool = False
+    layout: str = ""
+
+    @property
+    def is_by_values(self) -> bool:
+        """Whether the pair was found by what both networks compute."""
+        return self.how in (VALUES, FOLLOWING, NODE_PATHS)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values, with null for a missing module or Cell."""
@@ -190,6 +203,8 @@ class PairedCell:
             "cell_class": self.cell_class or None,
             "how": self.how,
             "apart": self.apart,
+            "is_part": self.is_part,
+            "layout": self.layout,
         }
 
 

@@ -18,6 +18,7 @@ NOT_KNOWN = "not known"  # too ill-conditioned to be judged, or the reference is
 AFFECTED = "affected"  # it fails end to end only, because of other Cells
 NOT_REACHED = "not reached"
 SKIPPED = "skipped"
+PASSED_ON = "passed on"  # it returns what it is given, which is judged where other Cells return it or are given it
 UNPAIRED = "unpaired"  # it has no counterpart: its computation is judged in the Cell around it
 INLINED = "inlined"  # never called as a module: its parameters are judged in the Cell that uses them
 

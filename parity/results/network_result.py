@@ -39,8 +39,8 @@ class NetworkResult:
         seed: seed of the random numbers.
         cells: reports by module path, parents before children.
         notes: remarks for the reader, e.g. that the run stopped early.
-        pairs: if one side is a Cell, the modules with the Cells that are their ports.
-        weights: if one side is a Cell, the sources of its Parameters' values.
+        pairs: the Cells that aren't paired by their paths, each with that of the other side, and how they were found.
+        weights: likewise the parameters of the other side, with the reference's.
         structure: differences in how the network is divided, which are no failures.
         sizes: further sizes of the dynamic dimensions, as `batch=1, length=7`, at which everything was compared.
         probes: what was different about further inputs, derived from the given ones, on which outputs were compared.
@@ -176,6 +176,12 @@ class NetworkResult:
     def unpaired(self) -> list[str]:
         """Paths of the modules that aren't compared with a Cell: they have no port, or it is called differently."""
         return [pair.module for pair in self.pairs if pair.module_class and (pair.apart or not pair.cell_class)]
+
+    def pair_of(self, path: str) -> PairedCell | None:
+        """The Cell of the other side that a module is compared with; None if that isn't a matter of pairing."""
+        return next(
+            (p for p in self.pairs if p.module == path and p.module_class and p.cell_class and not p.apart), None
+        )
 
     @property
     def lone_cells(self) -> list[str]:

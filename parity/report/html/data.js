@@ -16,6 +16,7 @@ const VERDICTS = {
   [REFERENCE_WRONG]: ["!", "reference wrong"],
   affected: ["~", "affected"],
   "not reached": ["–", "not reached"],
+  "passed on": ["✓", "passed on"],
   unpaired: ["–", "unpaired"],
   inlined: ["–", "inlined"],
   skipped: ["–", "skipped"],

@@ -15,7 +15,8 @@ from ...results.cause import Cause
 from ...results.cell_graph import CellGraph, GraphNode
 from ...results.comparison import Comparison
 from ...results.error_map import Plane
-from ..detail import digits_to_tell_apart, from_here
+from ..detail import digits_to_tell_apart
+from ..layout import from_here
 from .page import Chart, Page, Row, fraction_of_bar, visible
 
 DIGITS = 4  # of errors and ratios

@@ -7,8 +7,9 @@ from dataclasses import replace
 from ...results.cell_report import CellReport
 from ...results.comparison import PASS
 from ...results.network_result import NetworkResult
-from ..detail import amount, check_in_words, from_here, group_by_fault, importance, same_in_words, tensor_in_words
+from ..detail import amount, check_in_words, group_by_fault, importance, same_in_words, tensor_in_words
 from ..globs import join_names
+from ..layout import from_here
 from ..network import counts_in_words, remarks, verdict_in_words
 from ..tree import Branch, forest
 from .costs import costs_table

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from ...results.comparison import FAIL, PASS, Comparison
 from ...results.training_result import KINDS, TrainingResult
-from ..detail import from_here
 from ..globs import join_names, list_names
+from ..layout import from_here
 from ..training import REFERENCE, SEVERAL, headline_in_words
 from .page import Chart, Column, Curve, Fault, Page, Row, fraction_of_bar, thin_out
 
