@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,10 @@ from .naming import name_of_value
 from .rebuilding import INVALID
 
 VERBS = {"add": "added", "sub": "subtracted", "mul": "applied", "div": "applied", "where": "applied"}
+NUMBERS = {"add": "number", "mul": "scale", "div": "divisor"}
+"""What a single number is called as an operand."""
+POSITION = re.compile(r"(?:^|[._])pos(?!t)", re.IGNORECASE)
+"""A name of positions: `pos_embed`, `wpe.positions`; `post_norm` is none."""
 MASKED = -1e4
 """Added to a score, numbers of at most this leave nothing of it."""
 STEPS_TO_SOFTMAX = 4
@@ -64,14 +69,16 @@ def role_of(cell: CellProgram, node: Node) -> Role | None:
     stored |= {b.value: name for name, b in cell.program.buffers.items()}
     first, second = (value for value in node.inputs if value is not None)
     arrays = _arrays(cell, [first, second])
-    for value, array, other in zip((first, second), arrays, (second, first), strict=True):
+    operands = list(zip((first, second), arrays, (second, first), strict=True))
+    operands.sort(key=lambda operand: operand[0] not in cell.program.constant_data or operand[1].size > 1)
+    for value, array, other in operands:
         noun = ""
         if node.op == "add" and _is_mask(array):
             noun = _mask(cell, node)
         elif value in stored:
             noun = _of_stored(visible_name(stored[value]))
-        elif array.size == 1 and value in cell.program.constant_data and node.op in ("mul", "div"):
-            noun = f"the {'scale' if node.op == 'mul' else 'divisor'} {array.reshape(-1)[0].item():.6g}"
+        elif array.size == 1 and value in cell.program.constant_data and node.op in NUMBERS:
+            noun = f"the {NUMBERS[node.op]} {array.reshape(-1)[0].item():.6g}"
         elif node.op == "add" and _enters(cell, value) and _follows(cell, other, value):
             noun = f"the residual, {name_of_value(cell, value)},"
         if noun:
@@ -110,7 +117,7 @@ def _of_stored(name: str) -> str:
     last = name.rpartition(".")[2]
     if "bias" in last:
         return f"the bias {name}"
-    return f"the position embedding {name}" if "pos" in name else name
+    return f"the position embedding {name}" if POSITION.search(name) else name
 
 
 def _enters(cell: CellProgram, value: Value) -> bool:

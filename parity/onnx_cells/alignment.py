@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from ...converter.capture.cell_hooks import input_slots
 from ...converter.structure.program_names import named_buffers, named_modules, named_parameters
-from ...runtime.errors import UsageError
+from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value, as_dtype
 from ...runtime.programs.call import as_array
@@ -33,8 +33,9 @@ from ..sides.run import FORWARD, Run, Wanted
 from ..sides.torch_side import TorchSide
 from .corrected_parameters import corrected_program, with_own_numbers
 from .crossings import Crossing, other_sample
-from .flat import FlatProgram
+from .flat import FlatProgram, without_boundaries
 from .found_cells import FoundCells, find_cells
+from .merged_weights import Merged, without_merged_weights
 from .odd_shapes import constant_boundaries
 from .pairs import cell_pairs, parameter_pairs, passed_on
 from .parameters import ModuleParameters, PairedParameters
@@ -136,9 +137,16 @@ def align(
         side_of = functools.partial(file_side, cells, untrained={})
         return cells, pair_all_parameters(cells.marked.program, of_module, side_of, truth)
 
-    cells, paired = find(flat.program)
+    whole = flat.program
+    cells, paired = find(whole)
+    lacking = {name for name, info in parameters.items() if info.trainable and name not in paired.paired}
+    merged = _without_merged_weights(whole, plain, lacking, paired)
+    if merged is not None:
+        whole = merged.program
+        cells, paired = find(whole)
+        paired = replace(paired, rounded=paired.rounded | merged.replaced)
     if paired.corrected:
-        others, corrected = find(corrected_program(flat.program, cells.marked.program, paired))
+        others, corrected = find(corrected_program(whole, cells.marked.program, paired))
         if (own := with_own_numbers(corrected, paired)) is not None:
             cells, paired = others, own
     found, marked = cells.ownership, cells.marked
@@ -151,6 +159,12 @@ def align(
         paired=paired.paired, ignored=parameters.keys() - paired.paired, untrained_rows=untrained,
     )  # fmt: skip
     notes: list[str] = []
+    if merged is not None:
+        holders = list(dict.fromkeys(parameter.rpartition(".")[0] for parameter in merged.parameters))
+        notes.append(
+            f"weights of {name} have parameters of several Cells of {reference} merged, and were compared as these "
+            f"parameters: {summarize_paths(holders)}"
+        )
     idle = passed_on(found, truth, cells.tensors, marked.kept)
     if around := sorted(found.left_out.keys() - set(idle)):
         notes.append(
@@ -182,6 +196,20 @@ def align(
     presence = {path: presence_without_calls(path, inner, used_parameters(truth)) for path, _, inner in uncalled}
     presence |= dict.fromkeys(found.left_out, UNPAIRED) | dict.fromkeys(idle, PASSED_ON)
     return Alignment(side_of_module, side, notes, pairs, weights, presence)
+
+
+def _without_merged_weights(
+    program: Program, module: TorchSide, lacking: Collection[str], paired: PairedParameters
+) -> Merged | None:
+    """Return the program without merged weights; None if it has none, or the module can't be captured."""
+    if not lacking:
+        return None
+    try:
+        captured = module.in_interpreter().program
+    except CellbridgeError:
+        return None
+    known = {name: paired.program.parameters[name].value.name for name in paired.paired}
+    return without_merged_weights(program, without_boundaries(captured), lacking, paired.rounded, known)
 
 
 def _shared(module: torch.nn.Module) -> set[str]:

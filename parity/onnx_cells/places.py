@@ -146,7 +146,8 @@ class PlaceFinder:
                 if not _is_similar(norm, self._norms[one]):
                     continue
                 apart = distance(self.file.values[value], one.arrays)
-                if apart <= limit:
+                # a gain of 1 and a norm that is 1 at first are computed from parameters, which have all their digits
+                if apart <= (limit if one.varies else EXACT):
                     pairs.append((max(apart, EXACT), value not in hints, self.file.rank[value], one, value))
             if pairs and only_first:
                 break
