@@ -15,6 +15,7 @@ from ..results.hunk import CodeLine, Hunk
 from .cell_program import CellProgram, TensorKey
 from .descriptions import place_of_node
 from .differences import Comparison, Difference
+from .statements import whole_statement
 
 MAX_LINES = 12
 """Lines of a side that are kept: a Cell may be written in more, which say little."""
@@ -42,7 +43,8 @@ def _line_of(node: Node) -> CodeLine:
         return CodeLine()
     if not source.file:
         return CodeLine(text=visible_name(source.operator))
-    return CodeLine(visible_name(source.file), source.line, visible_name(source.text))
+    text = whole_statement(source.file, source.line, source.text)
+    return CodeLine(visible_name(source.file), source.line, visible_name(text))
 
 
 def hunk_of(differences: Sequence[Difference], comparison: Comparison) -> Hunk:

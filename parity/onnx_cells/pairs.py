@@ -34,15 +34,16 @@ def cell_pairs(program: Program, flat: FlatProgram, found: Ownership, places: Pl
     pairs: dict[str, PairedCell] = {}
     for number, call in enumerate(found.calls):
         own = [node for node in computing if found.is_inside(found.owner.get(node, 0), number)]
-        cell = _common([flat.path_of(node) for node in own])
-        of_cell = [node for node in computing if flat.path_of(node) == cell or is_inside(flat.path_of(node), cell)]
+        known = [node for node in own if not given.isdisjoint(node.outputs)]  # of others, the Cell may be unknown
+        cell = _common([flat.path_of(node) for node in known or own])
+        of_cell = {node for node in computing if flat.path_of(node) == cell or is_inside(flat.path_of(node), cell)}
         of_path = [one for one in places.of if any(key.path == call.path for key in one.keys)]
         pairs.setdefault(
             call.path,
             PairedCell(
                 call.path, call.class_name, cell, classes.get(cell) or PROGRAM,
                 "root" if not number else next((ways[one] for one in of_path if one in ways), VALUES),
-                is_part=len(of_cell) > len(own),
+                is_part=not of_cell <= set(own),
                 layout=_layout((places.of[one] for one in of_path), flat.program, given),
             ),
         )  # fmt: skip
@@ -96,7 +97,9 @@ def parameter_pairs(program: Program, paired: Program, names: Iterable[str]) -> 
     data = paired.constant_data
     moves = {node for nodes, _ in sources.values() for node in nodes if node.op == "take" and _moves(node, data)}
     return [
-        CarriedWeight(name, _in_words(nodes, others, uses, moves), "name" if [name] == others else VALUES)
+        CarriedWeight(
+            name, " and ".join(others), "name" if [name] == others else VALUES, _layout_of(nodes, others, uses, moves)
+        )
         for name, (nodes, others) in sources.items()
         if others
     ]
@@ -123,8 +126,8 @@ def _moves(node: Node, data: Mapping[Value, Array]) -> bool:
     return places is None or bool(np.any(np.diff(places) != 1))
 
 
-def _in_words(nodes: Sequence[Node], names: Sequence[str], uses: Sequence[str], moves: Set[Node]) -> str:
-    """Return what a parameter is made of: `a.weight and b.weight, joined, transposed`."""
+def _layout_of(nodes: Sequence[Node], names: Sequence[str], uses: Sequence[str], moves: Set[Node]) -> str:
+    """Return how a parameter is made of the module's, in words: `joined, transposed`."""
     ops = {node.op for node in nodes}
     transposed = [n for n in nodes if n.op == "transpose" and n.attributes["permutation"] != (0, 1)]
     layout = [
@@ -134,7 +137,7 @@ def _in_words(nodes: Sequence[Node], names: Sequence[str], uses: Sequence[str], 
         "in another order" if not moves.isdisjoint(nodes) else "",
         "in another shape" if ops == {"reshape"} else "",
     ]
-    return ", ".join([" and ".join(names), *filter(None, layout)])
+    return ", ".join(filter(None, layout))
 
 
 def _ways(places: Places) -> dict[Crossing, str]:

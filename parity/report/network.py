@@ -108,7 +108,7 @@ def _pair_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
 
 def _weight_lines(report: NetworkResult, width: int) -> list[Text]:
     """Return a table of the sources of the Parameters' values."""
-    rows = [Row((), ((w.parameter, ""), (w.source, ""), (w.how, "dim"))) for w in report.weights]
+    rows = [Row((), ((w.parameter, ""), (w.source_in_words, ""), (w.how, "dim"))) for w in report.weights]
     return [Text(), *tree_lines(("Parameter", "is", "by"), rows, width, left=3)]
 
 

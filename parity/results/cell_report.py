@@ -152,15 +152,23 @@ class CarriedWeight:
         parameter: path of the Parameter.
         source: names of the module's parameters, and how their layout was changed.
         how: "layer", "name", "shape", "given", "values", "absent there" or "own value".
+        layout: how it is made of them, where it was found by what both networks compute: "joined", "a part",
+            "transposed", "in another order" or "in another shape", or several; else empty.
     """
 
     parameter: str
     source: str
     how: str
+    layout: str = ""
+
+    @property
+    def source_in_words(self) -> str:
+        """The source and the layout: `a.weight and b.weight, joined`."""
+        return f"{self.source}, {self.layout}" if self.layout else self.source
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return {"parameter": self.parameter, "source": self.source, "how": self.how}
+        return {"parameter": self.parameter, "source": self.source, "how": self.how, "layout": self.layout}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ class CodeLine:
     Attributes:
         file: the file; empty if there is none, or it isn't known.
         line: the number of the line, from 1; 0 without a file.
-        text: the text of the line; without a file, the node of an ONNX file or the like; empty if neither is known.
+        text: the text of the line, or of the statement that begins there; without a file, the node of an ONNX file or
+            the like; empty if neither is known.
         ops: the ops of the program that stand there and differ, or compute what differs.
     """
 

@@ -4,7 +4,7 @@ const AT_ONCE = 60; // comparisons that are shown before "show all"
 
 function detailOf(row) {
   const [mark, words] = VERDICTS[row.verdict];
-  const facts = [row.className, row.port && `ported as ${row.port}`, row.calls > 1 && `called ${row.calls} times`];
+  const facts = [row.className, row.port, row.calls > 1 && `called ${row.calls} times`];
   return [
     make("h3", { class: "path" }, name(row.path)),
     make(

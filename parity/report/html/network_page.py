@@ -6,15 +6,27 @@ from dataclasses import replace
 
 from ...results.cell_report import CellReport
 from ...results.comparison import PASS
+from ...results.hunk import NOWHERE
 from ...results.network_result import NetworkResult
-from ..detail import amount, check_in_words, group_by_fault, importance, same_in_words, tensor_in_words
+from ..detail import (
+    amount,
+    check_in_words,
+    group_by_fault,
+    importance,
+    same_in_words,
+    side_that_differs,
+    tensor_in_words,
+)
 from ..globs import join_names
+from ..hunks import pair_in_words
 from ..layout import from_here
 from ..network import counts_in_words, remarks, verdict_in_words
 from ..tree import Branch, forest
 from .costs import costs_table
 from .page import Column, Fault, Page, Row, thin_out
+from .pairing import pairing_table
 from .shares import shares_table
+from .side_by_side import HunkView, hunk_view
 
 FAULTS = 40  # findings that are listed at the top
 COLUMNS = {
@@ -54,6 +66,7 @@ def network_page(report: NetworkResult) -> Page:
         more_faults=len(faults) - len(faults[:FAULTS]),
         travel={shares.side: shares.end_to_end for shares in report.error_shares if len(shares.end_to_end) > 2},
         shares=[shares_table(shares, list(report.cells)) for shares in report.error_shares],
+        pairing=pairing_table(report),
         costs=None if report.quantization is None else costs_table(report.quantization, report.cells),
     )
 
@@ -92,7 +105,7 @@ def _rows(report: NetworkResult, columns: list[Column]) -> list[Row]:
                 parent=parent,
                 verdict=verdict[branch.path],
                 class_name=cell.class_name,
-                port=cell.counterpart,
+                port=_partner(cell, report),
                 calls=cell.calls,
                 values=[column.worst(cell.comparisons) for column in columns],
                 causes=cell.causes,
@@ -107,6 +120,14 @@ def _rows(report: NetworkResult, columns: list[Column]) -> list[Row]:
         )
         waiting += [(child, number) for child in reversed(branch.children)]
     return rows
+
+
+def _partner(cell: CellReport, report: NetworkResult) -> str:
+    """Return what a Cell is ported as, or paired with, in words."""
+    if cell.counterpart:
+        return f"ported as {cell.counterpart}"
+    pair = report.pair_of(cell.path)
+    return f"paired with {pair_in_words(pair)}" if pair is not None and pair.is_by_values else ""
 
 
 def _faults(report: NetworkResult) -> list[Fault]:
@@ -132,4 +153,18 @@ def _fault(group: list[CellReport], report: NetworkResult) -> Fault:
         explanations=[] if first.causes else first.explanations,
         source=from_here(worst.source),
         wrong_side=first.wrong_side_in_words,
+        pair=_partner(first, report),
+        hunks=_hunks(first, report),
     )
+
+
+def _hunks(cell: CellReport, report: NetworkResult) -> list[HunkView | None]:
+    """Return the lines of both sides for each cause, or of a Cell without causes."""
+    sides = report.reference, side_that_differs(cell, report)
+    if not cell.causes:
+        return [hunk_view(cell.hunk, sides, of_cause=False)]
+    before = [NOWHERE, *(cause.hunk for cause in cell.causes)]
+    return [
+        None if cause.hunk == last else hunk_view(cause.hunk, sides, of_cause=True)
+        for cause, last in zip(cell.causes, before, strict=False)
+    ]

@@ -12,6 +12,7 @@ from ....runtime.visible import shorten_names, visible_name, visible_text
 from ...results.cause import Cause
 from ...results.cell_graph import CellGraph
 from ...results.comparison import FAIL, NOT_COMPARED, NOT_KNOWN, PASS, Comparison
+from .side_by_side import HunkView, PairingTable
 
 MANY = 20_000
 """Up to this many comparisons that pass, and as many that fail, a page shows every one; see `thin_out`."""
@@ -44,7 +45,7 @@ class Row:
         parent: number of the row that it is inside; None at the top.
         verdict: a status of `results`, or AFFECTED.
         class_name: class of the Cell; empty for a tensor.
-        port: class and path of the Cell that is its port; empty if there is none.
+        port: the Cell that is its port, or that it is paired with, in words; empty if there is none.
         calls: number of calls of the Cell.
         values: for each column, the largest error in units of the bar.
         causes: what was proved to make it fail.
@@ -84,6 +85,9 @@ class Fault:
         wrong_side: as in `Row`.
         explanations: what may have caused it, where nothing is proved.
         source: `file:line: text`; empty if unknown.
+        pair: the Cell that it is paired with, and how, in words; empty where that is no matter of pairing.
+        hunks: for each cause, its lines of both sides, None for one with those of the cause before; without causes, the
+            lines of what differs, if they are known.
     """
 
     path: str
@@ -94,6 +98,13 @@ class Fault:
     explanations: Sequence[str] = ()
     source: str = ""
     wrong_side: str = ""
+    pair: str = ""
+    hunks: Sequence[HunkView | None] = ()
+
+    @property
+    def has_hunk(self) -> bool:
+        """Whether there are lines of both sides."""
+        return any(hunk is not None for hunk in self.hunks)
 
     @property
     def link(self) -> str:
@@ -218,6 +229,7 @@ class Page:
         more_faults: number of findings that aren't among `faults`.
         charts: charts over the steps.
         shares: how much each Cell contributes to the error of the network, by side.
+        pairing: what was paired how; None where that is a matter of paths.
         costs: what 8 bits cost; None if that wasn't measured.
         travel: by side, the relative error of each Cell end to end, in the order in which they return.
     """
@@ -237,6 +249,7 @@ class Page:
     charts: list[Chart] = field(default_factory=list)
     shares: Sequence[SharesTable] = ()
     costs: CostsTable | None = None
+    pairing: PairingTable | None = None
     travel: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property

@@ -25,8 +25,9 @@ from cellbridge.parity.report.report import Report
 from cellbridge.parity.report.training_report import TrainingReport
 from cellbridge.parity.results.cause import Cause
 from cellbridge.parity.results.cell_graph import CellGraph, GraphNode
-from cellbridge.parity.results.cell_report import CellReport
+from cellbridge.parity.results.cell_report import CarriedWeight, CellReport, PairedCell
 from cellbridge.parity.results.comparison import FAIL, NOT_COMPARED, PASS
+from cellbridge.parity.results.hunk import CodeLine, Hunk
 from cellbridge.runtime.errors import UsageError
 from tests.parity.hostile import LONE, PAYLOADS
 from tests.parity.reports import CONVNET, cell, encoder, failing, passing, report
@@ -82,7 +83,8 @@ class Parsed(HTMLParser):
 def hostile_cell(path: str, name: str) -> CellReport:
     """A failing Cell with a name in every place for one."""
     bad = failing(tensor=name, reason=name, source=name, side=name or "side", sizes=name, dtype=name)
-    cause = Cause("weight", name, fix=name, source=name)
+    hunk = Hunk((CodeLine(name, 1, name, (name,)),), (CodeLine(text=name), CodeLine(ops=(name,))))
+    cause = Cause("weight", name, fix=name, source=name, hunk=hunk)
     node = GraphNode("op", name, name, attributes=((name, name),), difference=name, source=name)
     graph = CellGraph((node, GraphNode("output", name, name, (0,))))
     return cell(path, name, bad, causes=[cause], explanations=[name], counterpart=name, graph=graph)
@@ -91,9 +93,13 @@ def hostile_cell(path: str, name: str) -> CellReport:
 def hostile_report(name: str) -> Report:
     """A failing report with a name in every place for one."""
     path = name or "empty"
-    second = cell(f"{path}.inside", name, failing(source=name, reason=name), explanations=[name])
+    hunk = Hunk((CodeLine(name, 2, name),), (CodeLine(name, 3, name),))
+    second = cell(f"{path}.inside", name, failing(source=name, reason=name), explanations=[name], hunk=hunk)
+    pairs = [PairedCell(path, name, name, name, name, name, layout=name), PairedCell(path, name, name, name, "values")]
+    weights = [CarriedWeight(name, name, name, name)]
     return report(
         {"": name}, hostile_cell(path, name), second, model=name, notes=[name], sides=[name, "interpreter"],
+        pairs=pairs, weights=weights,
         reference=name,
     )  # fmt: skip
 

@@ -77,7 +77,7 @@ def test_each_cell_has_the_cell_that_computes_it_or_is_around_it(report: Report)
 
 
 def test_parameters_say_what_they_are_made_of(report: Report) -> None:
-    sources = {weight.parameter: weight.source for weight in report.weights}
+    sources = {weight.parameter: weight.source_in_words for weight in report.weights}
     names = [f"attention.{part}.weight" for part in ("query", "key", "value")]
     assert sources["qkv.weight"] == f"{' and '.join(names)}, joined"
     assert sources["back"] == "attention.out.weight, transposed"

@@ -1,0 +1,143 @@
+"""One failing run in all formats: each names the same place, cause and lines."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from cellbridge import parity
+from cellbridge.parity import assert_parity
+from cellbridge.parity.report import json_report, junit
+from cellbridge.parity.report.report import Report
+from cellbridge.runtime.errors import ParityError
+
+pytestmark = pytest.mark.causes
+
+
+class Gelu(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.gelu(x, approximate="tanh")
+
+
+class Reference(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList(nn.Linear(6, 6) for _ in range(2))
+        self.acts = nn.ModuleList(Gelu() for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer, act in zip(self.layers, self.acts, strict=True):
+            x = act(layer(x))
+        return x
+
+
+class Port(nn.Module):
+    def __init__(self, reference: Reference) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 6)
+        self.first.load_state_dict(reference.layers[0].state_dict())
+        self.second.load_state_dict(reference.layers[1].state_dict())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.gelu(self.first(x))
+        return F.gelu(self.second(x), approximate="tanh")
+
+
+X = torch.linspace(-2, 2, 24).reshape(4, 6)
+
+
+@pytest.fixture(scope="module")
+def networks() -> tuple[Reference, Port]:
+    reference = Reference()
+    return reference, Port(reference)
+
+
+@pytest.fixture(scope="module")
+def report(networks: tuple[Reference, Port]) -> Report:
+    return parity.compare(*networks, (X,))
+
+
+@pytest.fixture(scope="module")
+def data(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    path = tmp_path_factory.mktemp("json") / "report.json"
+    json_report.write(report, path)
+    return json.loads(path.read_text())
+
+
+def said(data: Any) -> dict[str, list[str]]:
+    """What the JSON report says of the failing Cell, which is what the others must say."""
+    (path,) = data["failing"]
+    (cell,) = [cell for cell in data["cells"] if cell["path"] == path]
+    (cause,) = cell["causes"]
+    (pair,) = [pair for pair in data["pairs"] if pair["module"] == path]
+    lines = [line for side in ("reference", "candidate") for line in cause["hunk"][side]]
+    return {
+        "place": [path, cell["class_name"], pair["cell_class"], pair["how"]],
+        "cause": [cause["summary"], cause["proof"], cause["fix"]],
+        "lines": [text for line in lines for text in (str(line["line"]), line["text"], Path(line["file"]).name)],
+    }
+
+
+def test_the_json_report_has_the_lines_of_the_sources(data: Any) -> None:
+    (cell,) = [cell for cell in data["cells"] if cell["path"] == "acts.0"]
+    hunk = cell["causes"][0]["hunk"]
+    source = Path(__file__).read_text().splitlines()
+    for side, text in (
+        ("reference", 'return F.gelu(x, approximate="tanh")'),
+        ("candidate", "x = F.gelu(self.first(x))"),
+    ):
+        (line,) = hunk[side]
+        assert line == {"file": __file__, "line": line["line"], "text": text, "ops": ["gelu"]}
+        assert source[line["line"] - 1].strip() == text
+
+
+def in_terminal(report: Report, _: tuple[Reference, Port], __: Path) -> str:
+    return str(report)
+
+
+def in_pytest(_: Report, networks: tuple[Reference, Port], __: Path) -> str:
+    with pytest.raises(ParityError) as caught:
+        assert_parity(*networks, X, grads=True)
+    return str(caught.value)
+
+
+def in_junit(report: Report, _: tuple[Reference, Port], folder: Path) -> str:
+    junit.write(report, folder / "report.xml")
+    (case,) = [
+        case
+        for case in ElementTree.parse(folder / "report.xml").getroot().iter("testcase")
+        if case.find("failure") is not None
+    ]
+    assert case.attrib["name"] == "acts.0[candidate]"
+    return str(case.findtext("failure"))
+
+
+def in_html(report: Report, _: tuple[Reference, Port], folder: Path) -> str:
+    report.write_html(folder / "report.html")
+    page = (folder / "report.html").read_text()
+    section = page[page.index("What fails") : page.index("What was paired how")]
+    return html.unescape(re.sub("<[^>]*>", " ", section))
+
+
+@pytest.mark.parametrize("view", [in_terminal, in_pytest, in_junit, in_html], ids=lambda view: view.__name__)
+def test_a_view_says_what_the_json_report_says(
+    view: Any, report: Report, networks: tuple[Reference, Port], data: Any, tmp_path: Path
+) -> None:
+    text = " ".join(view(report, networks, tmp_path).split())
+    assert data["failing"] == ["acts.0"]
+    for kind, words in said(data).items():
+        missing = [word for word in words if " ".join(word.split()) not in text]
+        assert missing == [], kind
+    minus, plus = said(data)["lines"][1], said(data)["lines"][4]
+    assert text.index(minus) < text.index(plus) < text.index(said(data)["cause"][0])
+    assert "unpaired" not in text
