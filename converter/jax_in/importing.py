@@ -62,9 +62,7 @@ def from_jax(function: Any, *args: Any, params: Any = None) -> Program:
         if not is_floating(array.dtype):
             operands.append(builder.constant(array))
             continue
-        tensor = builder.new_value(
-            _name(tree_util.keystr(path, simple=True, separator=".")), Type(array.dtype, array.shape)
-        )
+        tensor = builder.new_value(name_of_leaf(path), Type(array.dtype, array.shape))
         if tensor.value.name in statistics or tensor.value.name.startswith("batch_stats."):
             buffers[tensor.value.name] = Buffer(tensor.value, array)
         else:
@@ -121,9 +119,11 @@ def _as_function(network: Any, params: Any) -> tuple[Callable[..., Any], Any, se
     return network, params, set()
 
 
-def _name(path: str) -> str:
-    """Return the name of a leaf, of whose path the collection `params` isn't a part."""
-    return path.removeprefix("params.") or "params"
+def name_of_leaf(path: Any) -> str:
+    """Return the name of a leaf of a pytree by its path, of which the collection `params` isn't a part."""
+    from jax import tree_util
+
+    return tree_util.keystr(path, simple=True, separator=".").removeprefix("params.") or "params"
 
 
 def _plain(value: Any) -> Any:

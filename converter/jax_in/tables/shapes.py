@@ -52,6 +52,17 @@ def broadcast_in_dim(
     return x if placed == tuple(shape) else shaping.expand(x, shape=tuple(shape))
 
 
+@primitive("tile")
+def tile(reader: Any, x: Any, *, reps: Sequence[int]) -> Any:
+    """lax.tile: copies of a tensor side by side."""
+    if not any(size != 1 and count != 1 for size, count in zip(x.shape, reps, strict=True)):
+        return shaping.expand(x, shape=tuple(np.multiply(x.shape, reps).tolist()))
+    apart = tuple(each for size in x.shape for each in (1, size))
+    copies = tuple(each for pair in zip(reps, x.shape, strict=True) for each in pair)
+    copied = shaping.expand(shaping.reshape(x, shape=apart), shape=copies)
+    return shaping.reshape(copied, shape=tuple(np.multiply(x.shape, reps).tolist()))
+
+
 @primitive("concatenate")
 def concatenate(reader: Any, *xs: Any, dimension: int) -> Any:
     """lax.concatenate"""

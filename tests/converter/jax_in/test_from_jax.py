@@ -69,6 +69,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "shapes": (lambda x: jnp.transpose(x.reshape(2, 6))[:, None, :].squeeze(1)[::-1, ::1][1:5:2], (X,)),
     "broadcasting": (lambda x: x[:, None] + jnp.broadcast_to(x[0], (2, 4)), (X,)),
     "joining": (lambda x, y: jnp.concatenate([x, y], 1)[:, 1:] + jnp.stack([x, y], 0).reshape(3, 8)[:, :7], (X, Y)),
+    "tiling": (lambda x: jnp.tile(x, (2, 3)) + jnp.tile(x[:1], (6, 3)) + jnp.tile(x[:, :1], (2, 12)), (X,)),
     "splitting": (lambda x: jnp.split(x, 2, axis=1)[0] * jnp.split(x, 2, axis=1)[1], (X,)),
     "padding": (lambda x: lax.pad(x, 1.5, [(1, 2, 1), (-1, 0, 2)]), (X,)),
     "reductions": (lambda x: x.sum(0) + x.mean(0) + x.max(0) + x.min(0) + x.var(0) + jnp.prod(x, 0), (X,)),
