@@ -48,6 +48,8 @@ def relation(reference: Array, candidate: Array, others: Mapping[str, Array] | N
         return axis
     if order := _flattened_axes(reference, candidate):
         return f"has its numbers flattened with its axes in the order {order}"
+    if order := _flattened_axes(candidate, reference):
+        return f"has the reference's numbers in the order of its axes {order}"
     if axes := _reversed_axes(reference, candidate):
         return f"is reversed along axes {' and '.join(map(str, axes))}"
     if factor := _factor(reference, candidate) or _function(reference, candidate):
@@ -125,12 +127,12 @@ def _axes(reference: Array, candidate: Array) -> tuple[int, ...]:
     return next((p for p in permutations(own) if p != own and _same(reference.transpose(p), candidate)), ())
 
 
-def _flattened_axes(reference: Array, candidate: Array) -> tuple[int, ...]:
-    """Return the order of axes in which the reference's numbers are the candidate's, both flattened; empty if none."""
-    if not 2 <= reference.ndim <= MAX_RANK or reference.shape != candidate.shape:
+def _flattened_axes(array: Array, other: Array) -> tuple[int, ...]:
+    """Return the order of axes in which an array's numbers are the other's, both flattened; empty if none."""
+    if not 2 <= array.ndim <= MAX_RANK or array.shape != other.shape:
         return ()
-    own, flat = tuple(range(reference.ndim)), candidate.reshape(-1)
-    return next((p for p in permutations(own) if p != own and _same(reference.transpose(p).reshape(-1), flat)), ())
+    own, flat = tuple(range(array.ndim)), other.reshape(-1)
+    return next((p for p in permutations(own) if p != own and _same(array.transpose(p).reshape(-1), flat)), ())
 
 
 def _permuted_axis(reference: Array, candidate: Array) -> str:

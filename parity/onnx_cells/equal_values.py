@@ -15,13 +15,19 @@ from .file_values import EXACT, FileValues, distance
 from .flat import COPYING
 
 
-def settle(file: FileValues, places: dict[Crossing, Value], hints: Mapping[Crossing, Collection[Value]]) -> None:
+def settle(
+    file: FileValues,
+    places: dict[Crossing, Value],
+    hints: Mapping[Crossing, Collection[Value]],
+    supposed: Collection[Value],
+) -> None:
     """Replace places by equal values that fit better.
 
     Args:
         file: the values of the file.
         places: the places; changed.
         hints: values that the file itself gives for a tensor; they stay.
+        supposed: values that are there only because a tensor might have another layout; they are no better places.
     """
     output = {key[:2]: place for one, place in places.items() for key in one.keys if key.kind == OUTPUT}
     _divide(file, places, output)
@@ -36,7 +42,7 @@ def settle(file: FileValues, places: dict[Crossing, Value], hints: Mapping[Cross
         elif place not in hints[one]:
             orders = {value: other.order for other, value in places.items()}
             better = _last_before_branch(
-                file, place, one.order, orders | dict.fromkeys(taken - orders.keys(), one.order)
+                file, place, one.order, orders | dict.fromkeys((taken | set(supposed)) - orders.keys(), one.order)
             )
         places[one] = better
         taken.add(better)

@@ -11,10 +11,11 @@ from ..sides.records import Array
 from .anchors import find_anchors
 from .crossings import Crossing
 from .divided_products import divide_products
-from .file_values import FileValues
+from .file_values import EXACT, FileValues, distance
 from .flat import FlatProgram
 from .joined_values import Joined, JoinFinder, with_joined
 from .places import PlaceFinder, Places
+from .regrouped_sums import with_biases_added_first
 from .views import View, ViewFinder, used_views, with_views
 
 MOST_ROUNDS = 4
@@ -55,10 +56,13 @@ def place_tensors(
         parameters: the module's parameters by name.
     """
     file = FileValues(FlatProgram(program), samples)
+    regrouped = with_biases_added_first(file.flat, lambda value: _is_tensor(file, value, tensors))
+    if regrouped is not file.flat.program:
+        file, program = FileValues(FlatProgram(regrouped), samples), regrouped
     places = Places()
     for number in range(MOST_ROUNDS):
         missing = [tensor for tensor in tensors if tensor not in places.of]
-        in_parts, views = _rewritten_tensors(file, missing, number > 0)
+        in_parts, views, supposed = _rewritten_tensors(file, missing, number > 0)
         joined = list(in_parts.values())
         if number and not joined and not views:
             break
@@ -67,7 +71,7 @@ def place_tensors(
             file = FileValues(FlatProgram(whole), samples, file.fed)
         anchors = find_anchors(file, tensors, parameters)
         proposed = {tensor: whole.tensor for tensor, whole in in_parts.items()}
-        places = PlaceFinder(file, tensors, ends(file.flat.program), places, proposed, anchors).find()
+        places = PlaceFinder(file, tensors, ends(file.flat.program), places, proposed, anchors, supposed).find()
         kept = set(places.of.values())
         joined = [tensor for tensor in joined if not kept.isdisjoint((tensor.tensor, *tensor.restored))]
         program = with_views(with_joined(program, joined), used_views(views, kept))
@@ -78,14 +82,20 @@ def place_tensors(
     return Placed(FlatProgram(divide_products(program, kept)), places, shapes)
 
 
+def _is_tensor(file: FileValues, value: Value, tensors: Sequence[Crossing]) -> bool:
+    return any(distance(file.values[value], tensor.arrays) <= EXACT for tensor in tensors)
+
+
 def _rewritten_tensors(
     file: FileValues, tensors: Sequence[Crossing], is_repeated: bool
-) -> tuple[dict[Crossing, Joined], list[View]]:
-    """Return the tensors that a file has in parts, and those that it has, or may have, in other layouts."""
+) -> tuple[dict[Crossing, Joined], list[View], set[Value]]:
+    """Return the tensors that a file has in parts, those that it has, or may have, in other layouts, and which of the
+    values of the latter are only supposed to be tensors.
+    """
     finder = ViewFinder(file)
     missing = finder.find(tensors)
     parts = JoinFinder(file, finder.of_shape)
     in_parts = {tensor: whole for tensor in missing if (whole := parts.find(tensor)) is not None}
     if not is_repeated or finder.views:
         finder.suppose([tensor for tensor in missing if tensor not in in_parts])
-    return in_parts, list(finder.views.values())
+    return in_parts, list(finder.views.values()), finder.supposed

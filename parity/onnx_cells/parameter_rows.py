@@ -146,7 +146,8 @@ def _arranged(name: str, data: Array, free: Mapping[str, Array]) -> Arrangement 
             for reading in readings_of_the_module(array.shape)
             if reading.target[1] == matrix.shape[1]
         ]
-        if not sources:
+        count = sum(source.layout.target[0] for source in sources)
+        if not sources or (matrix.shape[1] == 1 and len(matrix) > count):
             continue
         joined = np.concatenate([source.layout.read(free[source.name]) for source in sources])
         rows = _rows_among(matrix, joined)
@@ -172,14 +173,14 @@ def _like_the_weight(
     """Return how a bias is made of those of the modules whose weights were joined, though others have its numbers."""
     holder = name.rpartition(".")[0]
     for weight in found:
-        if weight.name.rpartition(".")[0] != holder or data.shape != (len(weight.rows),):
+        if weight.name.rpartition(".")[0] != holder or data.size != len(weight.rows):
             continue
         biases = []
         for source in weight.sources:
             module = source.name.rpartition(".")[0]
             fitting = (o for o, array in free.items() if array.shape == (source.layout.target[0],))
             biases.append(next((o for o in fitting if o.rpartition(".")[0] == module), ""))
-        if all(biases) and same_numbers(np.concatenate([free[bias] for bias in biases])[weight.rows], data):
+        if all(biases) and same_numbers(np.concatenate([free[bias] for bias in biases])[weight.rows], data.reshape(-1)):
             sources = tuple(Source(bias, _as_column(free[bias].shape)) for bias in biases)
             return Arrangement(name, sources, weight.rows, np.zeros(1, int), _as_column(data.shape))
     return None
@@ -222,7 +223,7 @@ def _fingerprints(matrix: Array, weights: Array | None = None) -> Array:
 
 
 def readings(shape: tuple[int, ...]) -> Iterator[Layout]:
-    """Yield the ways to read an array as a matrix: some of its axes are rows, and the others columns."""
+    """Yield the ways to read an array as a matrix: some of its axes are rows, or all are, the others columns."""
     axes = [axis for axis, size in enumerate(shape) if size > 1]
     if len(axes) == 1:
         yield _as_column(shape)
@@ -231,6 +232,7 @@ def readings(shape: tuple[int, ...]) -> Iterator[Layout]:
     for count in range(1, len(axes)):
         for rows in itertools.combinations(axes, count):
             yield _as_matrix(shape, rows)
+    yield _as_column(shape)  # a bias of several heads
 
 
 def readings_of_the_module(shape: tuple[int, ...]) -> Iterator[Layout]:
@@ -248,7 +250,7 @@ def readings_of_the_module(shape: tuple[int, ...]) -> Iterator[Layout]:
 
 
 def _as_column(shape: tuple[int, ...]) -> Layout:
-    return Layout(shape, shape, tuple(range(len(shape))), (max(shape), 1))
+    return Layout(shape, shape, tuple(range(len(shape))), (int(np.prod(shape)), 1))
 
 
 def _as_matrix(shape: tuple[int, ...], rows: Sequence[int]) -> Layout:

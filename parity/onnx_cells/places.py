@@ -9,7 +9,7 @@ first.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -57,6 +57,7 @@ class PlaceFinder:
         known: places found before.
         proposed: values that may be the places of tensors, though numbers in them are wrong.
         anchors: see `find_anchors`.
+        supposed: values of the program that only a tensor in a supposed layout needs.
     """
 
     def __init__(
@@ -67,11 +68,13 @@ class PlaceFinder:
         known: Places,
         proposed: Mapping[Crossing, Value],
         anchors: Mapping[Crossing, Anchor],
+        supposed: Collection[Value],
     ) -> None:
         self.file = file
         self.flat = file.flat
         self.proposed = proposed
         self.anchors = anchors
+        self.supposed = supposed
         self.tensors = [one for one in tensors if (one.varies or one.trained) and (one.floating or one not in fixed)]
         self.ends = {one: place for one, place in fixed.items() if any(k == OUTPUT for _, _, k, _ in one.keys)}
         self.places = Places(known.of | fixed, set(known.by_paths), set(known.by_trial))
@@ -87,7 +90,7 @@ class PlaceFinder:
         # with sizes that only a run determines, parts of the program can't be run alone
         while not self.file.wide.symbol_readings and self._continue():
             self._match_all()
-        settle(self.file, self.places.of, {one: self._hints(one) for one in self.places.of})
+        settle(self.file, self.places.of, {one: self._hints(one) for one in self.places.of}, self.supposed)
         for value, one, keys in divided(self.places.of, self.anchors):
             one.keys[:] = [key for key in one.keys if key not in keys]
             self.places.of[Crossing(one.order, one.arrays, keys, one.varies, one.gradient)] = value

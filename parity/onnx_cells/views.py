@@ -15,7 +15,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Source, Value
 from ...runtime.namespace import Namespace
 from .crossings import Crossing
-from .file_values import EXACT, FileValues, distance
+from .file_values import EXACT, Arrays, FileValues, distance
 from .flat import COPYING
 from .layouts import Layout, find_layout, plain_layouts
 
@@ -76,7 +76,7 @@ class ViewFinder:
         self.of_size: dict[int, list[Value]] = {}
         self.norms: dict[Value, float] = {}
         for value in file.rank:
-            array = file.values[value][0]
+            array = self._arrays(value)[0]
             if value not in stored and array.dtype.kind == "f" and has_known_sizes(value):
                 self.of_shape.setdefault(array.shape, []).append(value)
                 self.of_size.setdefault(array.size, []).append(value)
@@ -84,6 +84,7 @@ class ViewFinder:
         self.agreeing: dict[Value, Crossing] = {}
         self.known: dict[Layout, None] = {}
         self.views: dict[tuple[Value, Layout], View] = {}
+        self.supposed: set[Value] = set()
 
     def find(self, tensors: Sequence[Crossing]) -> list[Crossing]:
         """Find the tensors that agree in another layout; return those that don't agree in any.
@@ -96,7 +97,7 @@ class ViewFinder:
         for tensor in tensors:
             if tensor.can_have_a_place:
                 values = self.of_shape.get(tensor.shape, [])
-                same = [value for value in values if distance(self.file.values[value], tensor.arrays) <= EXACT]
+                same = [value for value in values if distance(self._arrays(value), tensor.arrays) <= EXACT]
                 self.agreeing |= {value: tensor for value in same if value not in self.agreeing}
                 if same:
                     copies[tensor] = same[0]
@@ -127,6 +128,11 @@ class ViewFinder:
         possible = [(value, x) for x in layouts for value in self.of_shape[x.source] if value not in self.agreeing]
         for value, layout in possible[:MOST_SUPPOSED]:
             self._add(value, layout)
+            self.supposed.update(self.views[value, layout].steps)
+
+    def _arrays(self, value: Value) -> Arrays:
+        """Return a value as it is used: the module's tensor, where that is in its place."""
+        return self.file.fed.get(value) or self.file.values[value]
 
     def _has_layout(self, tensor: Crossing) -> bool:
         """Whether a value agrees with a tensor in some layout; it then gets a view."""
@@ -139,7 +145,7 @@ class ViewFinder:
         return any(self._add_if_it_agrees(tensor, value) for value in similar)
 
     def _add_if_it_agrees(self, tensor: Crossing, value: Value) -> bool:
-        layout = find_layout(self.file.values[value], tensor.arrays, self.known)
+        layout = find_layout(self._arrays(value), tensor.arrays, self.known)
         if layout is None:
             return False
         other = self.agreeing.get(value)

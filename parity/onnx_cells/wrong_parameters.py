@@ -21,6 +21,7 @@ from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import Array, Records
 from ..sides.run import FORWARD, ReferenceRun, Run
 from .exchanged_parameters import with_exchanged_parameters
+from .layouts import Layout
 from .parameter_rows import Arrangement, Source, divided, readings, readings_of_the_module, rewrite
 from .parameters import ModuleParameters, PairedParameters, judged_holder, pair_parameters, users_of
 from .right_cells import is_right, wrong_cells
@@ -175,8 +176,9 @@ def _ways(name: str, shape: tuple[int, ...], free: Mapping[str, Array]) -> Itera
                 if len(columns) > 1 or sum(rows) % wanted or (count > 1 and sum(rows) != wanted):
                     continue
                 sources = tuple(Source(other, reading) for other, reading in zip(names, of_sources, strict=True))
-                places = np.arange(columns.pop())
-                for number, taken in enumerate(_blocks(sum(rows), wanted)):
+                orders = _orders_of_columns(of_sources[0]) if count == 1 else [np.arange(columns.pop())]
+                orders_of_both = itertools.product(_blocks(sum(rows), wanted), orders)
+                for number, (taken, places) in enumerate(orders_of_both):
                     arrangement = Arrangement(name, sources, taken, places, layout)
                     identity: tuple[object, ...] = (names, number, layout, *of_sources)
                     if math.prod(shape) <= MOST_NUMBERED:  # other readings may be the same arrangement
@@ -200,6 +202,15 @@ def _blocks(count: int, wanted: int) -> Iterator[Array]:
         by_heads = np.arange(count).reshape(heads, parts, -1)
         for part in range(parts):
             yield by_heads[:, part].reshape(-1)
+
+
+def _orders_of_columns(reading: Layout) -> list[Array]:
+    """Return the orders in which a matrix may have its columns, whose numbers count along several axes: a patch's."""
+    sizes = [reading.divided[axis] for axis in reading.permutation]
+    rows = next(count for count in range(len(sizes) + 1) if math.prod(sizes[:count]) == reading.target[0])
+    along = [size for size in sizes[rows:] if size > 1]
+    numbers = np.arange(reading.target[1]).reshape(along)
+    return [numbers.transpose(axes).reshape(-1) for axes in itertools.permutations(range(len(along)))]
 
 
 def _numbered(free: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:

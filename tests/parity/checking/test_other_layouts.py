@@ -100,6 +100,58 @@ def test_faults_of_a_port_with_channels_last_are_placed(fault: str, path: str) -
     assert path in report.failing
 
 
+class Patches(nn.Module):
+    """The linear layer is given the channels of each patch, transposed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.norm = nn.Conv2d(3, 6, 2, 2), nn.LayerNorm(6, 1e-6)
+        self.places, self.head = nn.Linear(12, 12), nn.Linear(6, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x).flatten(2).mT
+        return self.head(x + self.places(self.norm(x).mT).mT)  # type: ignore[no-any-return]
+
+
+class CutPatches(nn.Module):
+    """Patches are cut out by reshapes, and a bias is added to the residual."""
+
+    def __init__(self, like: Patches, *, wrong: bool) -> None:
+        super().__init__()
+        order = (1, 2, 3, 0) if wrong else (2, 3, 1, 0)
+        self.cut = nn.Parameter(like.stem.weight.detach().permute(order).reshape(-1, 6))
+        self.shift, self.w, self.b = (
+            nn.Parameter(p.detach().clone()) for p in (like.stem.bias, *like.places.parameters())
+        )
+        self.n, self.out = nn.LayerNorm(6, 1e-6), nn.Linear(6, 4)
+        self.n.load_state_dict(like.norm.state_dict())
+        self.out.load_state_dict(like.head.state_dict())
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.unflatten(2, (-1, 2)).unflatten(4, (-1, 2)).permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)
+        x = x @ self.cut + self.shift
+        return self.out(x + self.w @ self.n(x) + self.b[:, None])  # type: ignore[no-any-return]
+
+
+@pytest.mark.causes
+@pytest.mark.parametrize("wrong", [False, True])
+def test_patches_that_are_cut_out_by_reshapes(*, wrong: bool) -> None:
+    torch.manual_seed(0)
+    reference = Patches()
+    with torch.no_grad():
+        for parameter in reference.norm.parameters():
+            parameter += 0.3 * torch.rand_like(parameter)
+    report = parity.compare(reference, CutPatches(reference, wrong=wrong), torch.randn(2, 3, 6, 8))
+    assert report.failing == (["stem"] if wrong else []), str(report)
+    assert "unpaired" not in {cell.presence for cell in report.cells.values()}
+    assert "parameters" not in report.conditions_in_words
+    if wrong:
+        summary = report.cells["stem"].causes[0].summary
+        assert (
+            summary == "stem.weight has the reference's numbers in the order of its axes (0, 2, 3, 1) in the candidate"
+        )
+
+
 HEADS, GROUPS, WIDTH = 4, 2, 16
 SIZE = WIDTH // HEADS
 

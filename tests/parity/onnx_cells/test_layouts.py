@@ -104,3 +104,27 @@ def test_a_parameter_with_another_number_is_left_alone() -> None:
     infos = {name: ParameterInfo(data, True) for name, data in parts.items()}
     users = {program.parameters["fused"].value: {""}}
     assert with_rows_of_the_module(program, infos, users, lambda path: list(parts)) is program
+
+
+def test_a_bias_of_several_heads_is_that_of_the_weight() -> None:
+    random = np.random.default_rng(0)
+    weight, bias = random.standard_normal((6, 4)), random.standard_normal(6)
+    module = Product(torch.tensor(weight.T.reshape(4, 2, 3)))
+    module.bias = torch.nn.Parameter(torch.tensor(bias.reshape(2, 3)))
+    program = from_torch(WithBias(module), (torch.randn(5, 4, dtype=torch.float64),))
+    infos = {"query.weight": ParameterInfo(weight, True), "query.bias": ParameterInfo(bias, True)}
+    users = {parameter.value: {""} for parameter in program.parameters.values()}
+    rewritten = with_rows_of_the_module(program, infos, users, lambda path: list(infos))
+    assert set(rewritten.parameters) == set(infos)
+    x = random.standard_normal((5, 4))
+    (_, before), (_, after) = program.value_and_grad(x), rewritten.value_and_grad(x)
+    np.testing.assert_allclose(after.parameters["query.bias"], before.parameters["product.bias"].reshape(6), rtol=1e-12)
+
+
+class WithBias(torch.nn.Module):
+    def __init__(self, product: Product) -> None:
+        super().__init__()
+        self.product = product
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.product(x).unflatten(-1, (2, 3)) + self.product.bias  # type: ignore[no-any-return]
