@@ -40,6 +40,7 @@ from ..sides.runtime_program import written_program
 from ..sides.torch_program import capture_program
 from ..support.progress import NoProgress, Progress
 from .conversions import Conversions, is_selected, require_sides, sides_without_onnx
+from .jax_pairs import compare_network_in_jax
 from .module_pairs import compare_pair
 from .round_trip import ways_back
 from .several_inputs import Arguments, JudgeInput, judge_all_inputs
@@ -115,9 +116,8 @@ def check(
 
     def port(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         if is_in_jax:
-            from ..jax_sides.compare import compare_with_jax
-
-            return compare_with_jax(module, cell, args, keywords, progress=stages, **options)
+            probed = _with_probes(chosen, options)
+            return compare_network_in_jax(module, cell, args, keywords, None, probed, stages, options)
         assert framework is not None
         probed = _with_probes(chosen, options)
         return compare_port(module, cell, args, keywords, framework, probed, stages, cells, weights)
@@ -219,7 +219,9 @@ def compare(
         candidate: a torch module, a program, an ONNX model or its path, or the folder of a recording: Cells are paired
             by path, and each side keeps its parameters. Cells that two torch modules call differently are judged in the
             Cell around them. Or a Cell, the port of a torch module: Cells are paired as `parity.pairing` describes, and
-            the module's weights are carried over for the comparison. Or a network in JAX, as `jax_side` makes it.
+            the module's weights are carried over for the comparison. Or a network in JAX, as `jax_side` makes it. Where
+            nothing is said of names, and names pair few Cells of a module, a Cell or a network in JAX, its program is
+            aligned with the reference by the values that it computes.
         args: positional inputs for both: a tuple, a single tensor, or a dict of keyword inputs.
         kwargs: keyword inputs.
         cells: for a port or a torch module, pairs that aren't found automatically: paths in the reference by paths in
@@ -263,9 +265,7 @@ def compare(
     if theirs is Kind.JAX:
         if ours is not Kind.MODULE:
             raise UsageError(f"a network in JAX is compared with a torch module, given {type(reference).__name__}")
-        from ..jax_sides.compare import compare_with_jax
-
-        return compare_with_jax(reference, candidate, args, keywords, names=names, progress=progress, **options)
+        return compare_network_in_jax(reference, candidate, args, keywords, names, chosen, stages, options)
     if theirs is Kind.RECORDING:
         if ours is not Kind.MODULE:
             raise UsageError(f"a recording is compared with a torch module, given {type(reference).__name__}")

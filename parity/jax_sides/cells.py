@@ -11,6 +11,8 @@ import jax
 from ..sides.jax_side import JaxSide, is_equinox, is_linen, is_nnx
 from .observer import Observer
 
+COLLECTIONS = ("params", "batch_stats")
+"""The collections of variables that Linen has, which aren't parts of names."""
 Call = Callable[[Any, Observer, tuple[Any, ...], dict[str, Any]], Any]
 """Calls a network with these parameters and arguments, and lets an observer see its Cells."""
 
@@ -34,14 +36,19 @@ def as_function(side: JaxSide) -> tuple[Any, Call]:
 
 
 def parameter_names(params: Any) -> list[tuple[str, Any]]:
-    """Return the arrays of a pytree with their names: `blocks.0.fc.kernel`; `params` of Linen is left out."""
+    """Return the arrays of a pytree with their names: `blocks.0.fc.kernel`; collections are left out."""
     found = []
     for path, leaf in jax.tree_util.tree_flatten_with_path(params)[0]:
         parts = [str(getattr(part, "key", getattr(part, "idx", getattr(part, "name", part)))) for part in path]
-        if parts and parts[0] in ("params", "batch_stats"):
+        if parts and parts[0] in COLLECTIONS:
             parts = parts[1:]
         found.append((".".join(parts), leaf))
     return found
+
+
+def has_modules(side: JaxSide) -> bool:
+    """Whether a network has modules, whose calls are observed; a function has none."""
+    return is_nnx(side.network) or is_linen(side.network) or is_equinox(side.network)
 
 
 def other_names(side: JaxSide) -> dict[str, str]:
@@ -70,14 +77,15 @@ def other_names(side: JaxSide) -> dict[str, str]:
 def _of_nnx(network: Any) -> tuple[Any, Call]:
     from flax import nnx
 
-    parts: Any = nnx.split(network, (nnx.Param, nnx.BatchStat), ...)
-    graph, params, rest = parts
-    pure = nnx.to_pure_dict(params)
+    parts: Any = nnx.split(network, nnx.Param, nnx.BatchStat, ...)
+    graph, *states, rest = parts
+    pure = {name: nnx.to_pure_dict(state) for name, state in zip(COLLECTIONS, states, strict=True)}
 
     def call(values: Any, observer: Observer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        state = jax.tree.map(lambda x: x, params)
-        nnx.replace_by_pure_dict(state, values)
-        module = nnx.merge(graph, state, rest)
+        filled = [jax.tree.map(lambda x: x, state) for state in states]
+        for name, state in zip(COLLECTIONS, filled, strict=True):
+            nnx.replace_by_pure_dict(state, values[name])
+        module = nnx.merge(graph, *filled, rest)
         modules = {path: each for path, each in nnx.iter_graph(module) if isinstance(each, nnx.Module)}
         named = {".".join(map(str, path)): each for path, each in modules.items()}
         with _observed(named, observer):

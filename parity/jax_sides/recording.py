@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from ..sides.jax_side import JaxSide
 from ..sides.records import OUTPUT, Key, gradient_key
 from .cells import as_function, other_names, parameter_names
 from .double_precision import evaluate_in_double
+from .leaves import cast, is_floating, is_variable, split
 from .observer import Observer
 
 DTYPES = ("float64", "float32")
@@ -79,10 +79,10 @@ class _Step:
     def __init__(self, side: JaxSide, args: Any, kwargs: Any, dtype: str, seed: int, grads: bool) -> None:
         params, self._call = as_function(side)
         self.aliases = other_names(side)
-        self.params, args, kwargs = (jax.tree.map(lambda x: _cast(x, dtype), tree) for tree in (params, args, kwargs))
+        self.params, args, kwargs = (jax.tree.map(lambda x: cast(x, dtype), tree) for tree in (params, args, kwargs))
         # whole numbers stay what they are while the network is traced, since code may decide by them
-        self.variables, self._with_variables = _split(self.params, _is_variable)
-        self.inputs, self._with_inputs = _split((args, kwargs), _is_floating)
+        self.variables, self._with_variables = split(self.params, is_variable)
+        self.inputs, self._with_inputs = split((args, kwargs), is_floating)
         self.dtype, self.grads = dtype, grads
         self.last = Observer({})
         self.can_be_traced = True
@@ -91,7 +91,7 @@ class _Step:
         except NEEDS_VALUES:
             self.can_be_traced = False
             self._forward(self.variables, self.inputs, {})
-        floating = {name: value for name, value in self.last.values.items() if _is_floating(value)}
+        floating = {name: value for name, value in self.last.values.items() if is_floating(value)}
         self.taps = {name: jnp.zeros(value.shape, value.dtype) for name, value in floating.items()} if grads else {}
         generator = np.random.default_rng(seed)
         self.cotangents = [
@@ -118,7 +118,7 @@ class _Step:
         for name, gradient in of_taps.items():
             key = gradient_key(self.last.keys[name])
             recorder.add_tensor(key.path, key.call, key.kind, key.slot, gradient)
-        variables = [name for name, value in parameter_names(self.params) if _is_variable(value)]
+        variables = [name for name, value in parameter_names(self.params) if is_variable(value)]
         for name, gradient in zip(variables, of_variables, strict=True) if self.grads else ():
             recorder.parameter(name, gradient=gradient)
         return [CANT_BE_TRACED] if self.dtype == "float64" and not in_double else []
@@ -142,39 +142,8 @@ class _Step:
         args, kwargs = self._with_inputs(inputs)
         self._call(self._with_variables(variables), observer, args, kwargs)
         outputs = [observer.values[name] for name, key in observer.keys.items() if _is_root_output(key)]
-        return [output for output in outputs if _is_floating(output)]
+        return [output for output in outputs if is_floating(output)]
 
 
 def _is_root_output(key: Key) -> bool:
     return key.path == "" and key.kind == OUTPUT
-
-
-def _is_floating(value: Any) -> bool:
-    return hasattr(value, "dtype") and bool(jnp.issubdtype(value.dtype, jnp.floating))
-
-
-def _is_variable(leaf: Any) -> bool:
-    """Whether a leaf of the parameters is differentiated: an array of floating-point or complex numbers, or a float."""
-    return isinstance(leaf, float) or (hasattr(leaf, "dtype") and bool(jnp.issubdtype(leaf.dtype, jnp.inexact)))
-
-
-def _split(tree: Any, is_chosen: Callable[[Any], bool]) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
-    """Return the chosen leaves of a pytree, and a function that returns the pytree with others in their place."""
-    leaves, structure = jax.tree.flatten(tree)
-    chosen = [is_chosen(leaf) for leaf in leaves]
-
-    def with_others(others: Sequence[Any]) -> Any:
-        following = iter(others)
-        return jax.tree.unflatten(
-            structure, [next(following) if each else leaf for each, leaf in zip(chosen, leaves, strict=True)]
-        )
-
-    return [leaf for each, leaf in zip(chosen, leaves, strict=True) if each], with_others
-
-
-def _cast(leaf: Any, dtype: str) -> Any:
-    """Return an array of floating-point numbers in a dtype, others as they are."""
-    if not hasattr(leaf, "dtype"):
-        return leaf
-    array = jnp.asarray(leaf)
-    return array.astype(dtype) if _is_floating(array) else array

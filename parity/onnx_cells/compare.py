@@ -32,13 +32,14 @@ from ..inputs.onnx_optionals import first_line
 from ..inputs.onnx_reading import OnnxFile, adapt_options, dtype_of, read
 from ..inputs.sizes import format_sizes, other_sizes, resize
 from ..options import Options
+from ..pairing.structures import match_results
 from ..probing.plan import probes
 from ..report.report import Report
 from ..results.comparison import FAIL, UNPAIRED, Comparison
 from ..sides.interpreter_side import Arrange, InterpreterSide
 from ..sides.names import ONNXRUNTIME
 from ..sides.onnxruntime_side import OnnxModelSide, graph_only
-from ..sides.records import Array
+from ..sides.records import Array, Records
 from ..sides.run import FORWARD, ReferenceRun, Run
 from ..sides.side import Side
 from ..sides.torch_side import TorchSide
@@ -61,6 +62,8 @@ class ModuleAndFile:
         options: options of the run.
         progress: receives the stages of the run.
         name: what the module's side is called.
+        candidate_name: what the other side is called.
+        is_port: whether the candidate is a port, which may return its results in another container.
     """
 
     module: torch.nn.Module
@@ -68,6 +71,8 @@ class ModuleAndFile:
     options: Options
     progress: Progress
     name: str = "torch"
+    candidate_name: str = CANDIDATE
+    is_port: bool = False
 
     def judge_inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:
         """Compare the file's program with the module Cell by Cell, and its results in ONNX Runtime by rounding.
@@ -82,7 +87,7 @@ class ModuleAndFile:
                 raise
             if self._draws:
                 raise UsageError(f"{self._draws}, and can't be read as a program: {first_line(error)}") from error
-            alone = replace(runtime, name=CANDIDATE)
+            alone = replace(runtime, name=self.candidate_name)
             report = judge_sides(self._plain_side(args, kwargs), [alone], self.options, self.progress)
             report.notes.append(f"only its results in ONNX Runtime were compared: {first_line(error)}")
             return report
@@ -98,8 +103,8 @@ class ModuleAndFile:
         """
         program, notes = self._program(runtime)
         alignment = align(
-            CANDIDATE, self.module, program, (args, kwargs), self._arrange(runtime), self._pair(runtime), self.options,
-            self.name,
+            self.candidate_name, self.module, program, (args, kwargs), self._arrange(runtime), self._pair(runtime),
+            self.options, self.name,
         )  # fmt: skip
         in_a_file = functools.partial(self._module_in_a_file, alignment.reference)
         side = replace(alignment.side, reference_in_a_file=in_a_file)
@@ -113,7 +118,9 @@ class ModuleAndFile:
             options = replace(options, probe=False)  # quantizers have a range, that of the given inputs
         sides: list[Side] = [alignment.side]
         if self._draws:
-            notes.append(f"{self._draws}: {CANDIDATE} replayed the module's; ONNX Runtime can't, and wasn't compared")
+            notes.append(
+                f"{self._draws}: {self.candidate_name} replayed the module's; ONNX Runtime can't, and wasn't compared"
+            )
         elif runtime is not None:
             sides.append(runtime)
         rounded: list[Side] = [alignment.reference, alignment.side]
@@ -131,7 +138,7 @@ class ModuleAndFile:
 
         Where a clamp changes nothing, the values before and after it are the same place.
         """
-        shown = {c.probe for c in _failures(report)}
+        shown = {c.probe for c in _failures(report, self.candidate_name)}
         if len(shown) != 1 or shown == {""}:
             return
         of_values = (p for p in probes(alignment.reference, alignment.side) if p.name in shown and p.is_of_values)
@@ -141,8 +148,8 @@ class ModuleAndFile:
         assert probe.arguments is not None, "a probe of values has arguments"
         args, kwargs = probe.arguments
         again = replace(self, options=replace(self.options, probe=False)).judge_inputs(args, dict(kwargs))
-        if any(c.check == "meaning" for c in _failures(again)):
-            report.replace_probe(again, probe.name, CANDIDATE)
+        if any(c.check == "meaning" for c in _failures(again, self.candidate_name)):
+            report.replace_probe(again, probe.name, self.candidate_name)
 
     def _module_in_a_file(self, reference: ModuleSide) -> InterpreterSide:
         """Return the module as it is in a file that is written now, with the boundaries that the candidate has.
@@ -164,7 +171,7 @@ class ModuleAndFile:
         else:
             runtime = self._runtime_side(args, kwargs)
             file = self._open
-            if file is None or file.program is None or CANDIDATE in report.sides[1:]:
+            if file is None or file.program is None or self.candidate_name in report.sides[1:]:
                 return
             program, arrange = file.program, self._arrange(runtime)
         by_place = dict(zip(order_of_inputs((args, kwargs), arrange), program.inputs, strict=True))
@@ -186,7 +193,9 @@ class ModuleAndFile:
                 )
             except CellbridgeError as error:
                 reason = f"doesn't run where the module does: {first_line(error)}"
-                failure = Comparison(CANDIDATE, "meaning", "end to end", "call", "", 0, FAIL, reason, sizes=label)
+                failure = Comparison(
+                    self.candidate_name, "meaning", "end to end", "call", "", 0, FAIL, reason, sizes=label
+                )
                 report.sizes.append(label)
                 report.cells[""].comparisons.append(failure)
                 continue
@@ -219,7 +228,7 @@ class ModuleAndFile:
         dtype = WORKING_DTYPES[self.options.dtype].onnxruntime
         if self.taken_dtype == "float64" and self._open is not None and self._open.program is not None:
             _, dtype, _ = adapt_options(self.options, self._open.program)
-        name, provider = f"{CANDIDATE} in {ONNXRUNTIME}", self.options.provider
+        name, provider = f"{self.candidate_name} in {ONNXRUNTIME}", self.options.provider
         return OnnxModelSide(name, self.candidate, args, kwargs, dtype=dtype, provider=provider, names=names)
 
     @cached_property
@@ -240,7 +249,7 @@ class ModuleAndFile:
             return ""
         model = self.candidate if isinstance(self.candidate, onnx.ModelProto) else read_model(self.candidate)
         nodes = drawing_nodes(model)
-        return f"{CANDIDATE} draws random numbers ({name_draws(nodes)})" if nodes else ""
+        return f"{self.candidate_name} draws random numbers ({name_draws(nodes)})" if nodes else ""
 
     @cached_property
     def _open(self) -> OnnxFile | None:
@@ -290,14 +299,21 @@ class ModuleAndFile:
 
     def _pair(self, runtime: OnnxModelSide | None) -> PairResults:
         if runtime is None:
-            return lambda truth: None
+            return self._pair_results_of_port if self.is_port else lambda truth: None
         names = [value.name for value in runtime.graph.output]
         return lambda truth: runtime.pair_results(Run("float64", reference=ReferenceRun.of(truth)), names)[0]
 
+    def _pair_results_of_port(self, truth: Records) -> list[int | None] | None:
+        """Pair the results of a port's program by position, where they are the reference's in another container."""
+        assert isinstance(self.candidate, Program), "a port is compared by its program"
+        assert truth.result is not None, "torch records its result"
+        match = match_results(truth.result, self.candidate.result, is_port=True)
+        return None if match.differences else match.partners
 
-def _failures(report: Report) -> list[Comparison]:
+
+def _failures(report: Report, side: str) -> list[Comparison]:
     """Return what fails in the file's program."""
-    return [c for cell in report.cells.values() for c in cell.failures if c.side == CANDIDATE]
+    return [c for cell in report.cells.values() for c in cell.failures if c.side == side]
 
 
 def _arrange_by(arguments: tree.Structure) -> Arrange:

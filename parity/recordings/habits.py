@@ -70,19 +70,29 @@ def names_by_habit(
         if theirs != known.name or not (output.is_whole and given.is_whole):
             of_cells.append(Line(path, theirs, output, given, WHERE))
     recorded = {entry.slot: entry.shape for entry in entries if entry.role in NAMED_ROLES}
-    by_name = {_place(name): name for name in recorded}
+    by_place_there = names_by_place(recorded)
     of_parameters = []
     for name, shape in parameters.items():
         known = names.parameter(name)
         around = names.cell(name.rpartition(".")[0])
         if known.name in recorded or not (known.outputs.is_whole and around.outputs.is_whole):
             continue
-        path, _, leaf = known.name.rpartition(".")
-        wanted = (f"{path}.{other}" if path else other for other in (leaf, *LEAVES.get(leaf, ())))
-        found = next((by_name[_place(one)] for one in wanted if _place(one) in by_name), None)
+        found = parameter_by_habit(known.name, by_place_there)
         if found is not None:
             of_parameters.append(Line(name, found, _of_parameter(found, shape), WHOLE, WHERE))
     return NameMap(tuple(of_cells), tuple(of_parameters), WHERE), unknown
+
+
+def names_by_place(names: Iterable[str]) -> dict[str, str]:
+    """Return names by their places, which are the same for `layers_0` and `layers.0`."""
+    return {_place(name): name for name in names}
+
+
+def parameter_by_habit(name: str, there: Mapping[str, str]) -> str | None:
+    """Return what a parameter or buffer of torch's is called among names by their places; None if it isn't there."""
+    path, _, leaf = name.rpartition(".")
+    wanted = (_place(f"{path}.{other}" if path else other) for other in (leaf, *LEAVES.get(leaf, ())))
+    return next((there[place] for place in wanted if place in there), None)
 
 
 def changed_forms(names: NameMap) -> Iterable[str]:

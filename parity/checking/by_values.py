@@ -1,0 +1,149 @@
+"""A network whose program is aligned with a module by the values that it computes, and that is compared itself, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+
+from ...converter.structure.program_names import named_parameters
+from ...runtime.errors import CellbridgeError, UnsupportedOperators, UsageError
+from ...runtime.ir.program import Program
+from ..comparison.trial import Trial
+from ..inputs.onnx_optionals import first_line
+from ..onnx_cells.compare import ModuleAndFile
+from ..options import Options
+from ..report.detail import pluralize
+from ..report.globs import list_names
+from ..report.report import Report
+from ..results.comparison import Comparison
+from ..sides.abilities import HasProgram
+from ..sides.records import Array
+from ..sides.run import ReferenceRun, Run
+from ..sides.side import Side
+from ..sides.torch_side import TorchSide
+from ..support.progress import Progress
+from ..verdicts.deviations import error, size
+
+ENOUGH = 0.5
+"""The share of the reference's Cells with parameters that have a partner by name, from which names decide."""
+SAME = 1e-6
+"""How far gradients in float64, relative to their largest element, may be apart: captured code may round numbers."""
+ROUNDING = 1e-12
+"""The same, relative to the largest of all gradients: that of a key's bias is zero but for rounding."""
+END_TO_END = ("output", "input gradient", "call")
+
+
+class SideWithProgram(Side, HasProgram, Protocol):
+    """A network that can be run as it is and as a program."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A network to be aligned by values.
+
+    Attributes:
+        side: the network, with its own parameters under the names that they have in its program.
+        at_results: returns the network as a side that is recorded at its results alone, without parameters. It is given
+            the names of the parameters that were computed from the reference's, and rounded.
+        is_probed: whether the network itself is run on further inputs, too; not if no numbers lead it to other code
+            than its program has.
+    """
+
+    side: SideWithProgram
+    at_results: Callable[[Collection[str]], Side]
+    is_probed: bool = True
+
+
+def compare_by_values(
+    module: torch.nn.Module,
+    candidate: Candidate,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    options: Options,
+    progress: Progress,
+    name: str = "torch",
+) -> Report:
+    """Compare a candidate's program with a module Cell by Cell, and the candidate itself at its results.
+
+    Args:
+        module: the reference.
+        candidate: the candidate.
+        args: positional inputs of the reference.
+        kwargs: its keyword inputs.
+        options: options of the run.
+        progress: receives the stages of the run.
+        name: what the reference is called in the report.
+
+    Raises:
+        CellbridgeError: the candidate can't be captured, its program has other gradients, or it doesn't run.
+    """
+    side = candidate.side
+    program = _program_of(side, options)
+    pair = ModuleAndFile(module, program, options, progress, name, side.name, side.capabilities.is_port)
+    alignment = pair.align_inputs(args, kwargs)
+    report = pair.judge_alignment(alignment)
+    names = [name for name, _ in module.named_parameters()]
+    reference = TorchSide.of_options(name, module, args, kwargs, options, cell_paths=[""], lone=names)
+    itself = candidate.at_results([each for each in side.parameters() if alignment.side.is_computed(each)])
+    probed = replace(options, probe=options.probe and candidate.is_probed)
+    trial = Trial(reference, [itself], probed, progress, [reference, itself])
+    of_itself = [c for _, c in trial.judge(itself) if c.feeding != "isolated" and c.kind in END_TO_END]
+    root = report.cells[""]
+    root.comparisons = [c for c in root.comparisons if not _is_end_to_end(c)] + of_itself
+    report.probes += [probe for probe in trial.report().probes if probe not in report.probes]
+    report.probing_seconds += trial.probing_seconds
+    if candidate.is_probed:
+        also_compared = f"{side.name} was also compared on"  # the notes on the network's own probes take their place
+        report.notes = [note for note in report.notes if not note.startswith(also_compared)]
+    report.notes += [note for note in trial.notes if note not in report.notes]
+    return report
+
+
+def coverage_of_parameters(reference: torch.nn.Module, report: Report) -> list[str]:
+    """Return as a phrase of how many parameters the gradients were compared; nothing for all that are trained."""
+    if not report.grads:
+        return []
+    trained = {name for name, parameter in named_parameters(reference) if parameter.requires_grad}
+    compared = {c.tensor for cell in report.cells.values() for c in cell.comparisons if c.kind == "parameter gradient"}
+    if trained <= compared:
+        return []
+    return [f"with the gradients of {len(trained & compared)} of {pluralize(len(trained), 'parameter')}"]
+
+
+def by_names_note(error: CellbridgeError) -> str:
+    """Return a note on why Cells were paired by names, though few names are the same."""
+    reason = first_line(error)
+    if isinstance(error, UnsupportedOperators):
+        reason += f" ({list_names(list(dict.fromkeys(name for name, _, _ in error.operators)))})"
+    return f"Cells were paired by names, not by values: {reason}"
+
+
+def _program_of(side: SideWithProgram, options: Options) -> Program:
+    """Return the program of a network.
+
+    Raises:
+        CellbridgeError: it can't be captured, or its parameters have other gradients than the network's.
+    """
+    interpreter = side.in_interpreter()
+    if options.grads:
+        captured = interpreter.run(Run("float64"))
+        own = side.run(Run("float64", reference=ReferenceRun.of(captured, captured.gradients.cotangents)))
+        largest = max(map(size, own.gradients.parameters.values()), default=0.0)
+        for name, gradient in own.gradients.parameters.items():
+            if not _is_same(gradient, captured.gradients.parameters.get(name), largest):
+                raise UsageError(f"the gradient of {name} in the {side.name} isn't that of its captured program")
+    return interpreter.program
+
+
+def _is_same(gradient: Array | None, other: Array | None, largest: float) -> bool:
+    rounding = ROUNDING * largest
+    if gradient is None or other is None or gradient.shape != other.shape:
+        return max(size(gradient), size(other)) <= rounding
+    return error(other, gradient)[0] <= SAME * size(gradient) + rounding
+
+
+def _is_end_to_end(comparison: Comparison) -> bool:
+    return comparison.feeding == "end to end" and comparison.kind in END_TO_END

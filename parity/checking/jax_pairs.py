@@ -1,0 +1,87 @@
+"""A torch module and a network in JAX, paired by the names of their Cells or by what they compute."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import torch
+
+from ...converter.structure.program_names import named_modules
+from ...runtime.errors import CellbridgeError, UsageError
+from ..options import OptionKeywords, Options
+from ..recordings.habits import names_by_place, parameter_by_habit
+from ..report.report import Report
+from ..results.modes import mode_notes
+from ..sides.jax_side import JaxSide
+from ..support.progress import Progress
+from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values, coverage_of_parameters
+
+
+def compare_network_in_jax(
+    module: torch.nn.Module,
+    side: JaxSide,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    names: str | PathLike[str] | None,
+    chosen: Options,
+    progress: Progress,
+    options: OptionKeywords,
+) -> Report:
+    """Compare a module with a network in JAX; see `parity.compare`.
+
+    Where the user says nothing of names, and names pair fewer than half of the Cells, the network's program is aligned
+    with the module by the values that it computes. Otherwise the network is recorded at its own modules.
+
+    Args:
+        module: the reference.
+        side: the network.
+        args: torch's positional inputs.
+        kwargs: torch's keyword inputs.
+        names: TOML file of names; None if the user says nothing of them.
+        chosen: the options, with those that the reference decides.
+        progress: receives the stages.
+        options: the options as they were given.
+
+    Raises:
+        UsageError: JAX isn't installed, the network raises, or has nothing in common with the module.
+    """
+    try:
+        from ..jax_sides.compare import compare_with_jax
+        from ..jax_sides.network import JaxNetwork
+    except ImportError as error:
+        raise UsageError("comparing with a network in JAX needs jax: pip install 'cellbridge[jax]'") from error
+
+    def by_names() -> Report:
+        report = compare_with_jax(module, side, args, kwargs, names=names, progress=progress, **options)
+        report.conditions.remarks += coverage_of_parameters(module, report)
+        return report
+
+    if names is not None or chosen.train or share_of_names(module, side) >= ENOUGH:
+        return by_names()
+    network = JaxNetwork(side, args, kwargs, working_dtype=chosen.dtype)
+    candidate = Candidate(network, lambda computed: replace(network, has_parameters=False), is_probed=False)
+    try:
+        report = compare_by_values(module, candidate, args, kwargs, chosen, progress)
+    except CellbridgeError as error:
+        report = by_names()
+        report.notes.append(by_names_note(error))
+        return report
+    report.conditions.remarks += coverage_of_parameters(module, report)
+    report.notes += mode_notes(module, chosen.train)
+    return report
+
+
+def share_of_names(module: torch.nn.Module, side: JaxSide) -> float:
+    """Return which share of the module's Cells with parameters has a partner by name; 1 without any."""
+    from ..jax_sides.cells import as_function, has_modules, parameter_names
+
+    there = names_by_place(name for name, _ in parameter_names(as_function(side)[0]))
+    own = {path: [name for name, _ in inner.named_parameters(path, False)] for path, _, inner in named_modules(module)}
+    paired = [
+        (has_modules(side) or not path) and any(parameter_by_habit(name, there) for name in names)
+        for path, names in own.items()
+        if names
+    ]
+    return sum(paired) / len(paired) if paired else 1.0
