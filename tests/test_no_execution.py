@@ -113,7 +113,7 @@ EXCEPTIONS: dict[Found, str] = {
     ("parity/commands/command.py::_open_standard_streams", "setattr"): OWN,
     ("parity/inputs/contract.py::", "re.compile"): OWN,
     ("parity/options.py::Options.__post_init__", "getattr"): OWN,
-    ("parity/porting/compare.py::compare_port", "getattr"): DTYPE,
+    ("parity/checking/cell_pairs.py::compare_cell", "getattr"): DTYPE,
     ("parity/training/compare.py::compare_training", "getattr"): DTYPE,
     ("parity/sides/mindspore_cells.py::MindSpore.prepare", "getattr"): DTYPE,
     ("parity/report/html/writer.py::render", "import jinja2"): "its template is a file of ours; names are values",

@@ -12,8 +12,11 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from cellbridge.parity.sides.eager import Eager
+from cellbridge.runtime.nn import Cell
+
 from ..faults.port_edits import PortFault
-from ..faults.running import difference, double_arguments, largest
+from ..faults.running import arrays_in, difference, double_arguments, largest, run_cell
 from .twin import SEED, Twin
 
 LEAST = 1e-6
@@ -98,10 +101,15 @@ def _apart(reference: nn.Module, candidate: Any, arguments: tuple[Any, ...]) -> 
 
 
 def _outputs(side: Any, arguments: tuple[Any, ...]) -> list[Tensor]:
+    detached = pytree.tree_map_only(Tensor, Tensor.detach, arguments)
+    if isinstance(side, Cell):
+        values = {id(parameter): parameter.asnumpy() for parameter in side.get_parameters()}
+        with Eager().prepare(side, values, "float64", False):
+            return [torch.as_tensor(array) for array in arrays_in(run_cell(side, detached, False))]
     if not isinstance(side, nn.Module):
         from ..faults.jax_port_faults import outputs_of_port
 
-        arrays = outputs_of_port(side, pytree.tree_map_only(Tensor, Tensor.detach, arguments), "float64")
+        arrays = outputs_of_port(side, detached, "float64")
         return [torch.as_tensor(array) for array in arrays]
     leaves = [leaf for leaf in pytree.tree_leaves(side.double()(*arguments)) if isinstance(leaf, Tensor)]
     return [leaf for leaf in leaves if leaf.is_floating_point()]

@@ -25,7 +25,6 @@ from ..dtypes import HALVES, WORKING_DTYPES
 from ..inputs.arguments import as_arguments, as_keywords
 from ..onnx_cells.compare import ModuleAndFile
 from ..options import OptionKeywords, Options, from_keywords
-from ..porting.compare import compare_port
 from ..report.report import Report
 from ..results.modes import mode_notes
 from ..results.notes import warnings_as_notes
@@ -39,6 +38,7 @@ from ..sides.precision import WorkingDtypeCaster, convert
 from ..sides.runtime_program import written_program
 from ..sides.torch_program import capture_program
 from ..support.progress import NoProgress, Progress
+from .cell_pairs import compare_cell
 from .conversions import Conversions, is_selected, require_sides, sides_without_onnx
 from .jax_pairs import compare_network_in_jax
 from .module_pairs import compare_pair
@@ -120,7 +120,7 @@ def check(
             return compare_network_in_jax(module, cell, args, keywords, None, probed, stages, options)
         assert framework is not None
         probed = _with_probes(chosen, options)
-        return compare_port(module, cell, args, keywords, framework, probed, stages, cells, weights)
+        return compare_cell(module, cell, args, keywords, framework, probed, stages, cells, weights)
 
     def over_all(judge: JudgeInput) -> Report:
         return judge_all_inputs((args, keywords), more_inputs, judge, chosen, stages)
@@ -292,7 +292,7 @@ def compare(
 
     def judge(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         if framework is not None:
-            return compare_port(reference, candidate, args, keywords, framework, chosen, stages, cells, weights)
+            return compare_cell(reference, candidate, args, keywords, framework, chosen, stages, cells, weights)
         if file is not None:
             return file.judge_inputs(args, keywords)
         if of_modules:

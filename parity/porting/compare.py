@@ -11,7 +11,7 @@ import torch
 from ..comparison.cells import owner
 from ..comparison.trial import Trial
 from ..options import Options
-from ..pairing.cells import Pairing, pair_up
+from ..pairing.cells import Pairing
 from ..report.report import Report
 from ..results.cell_report import CarriedWeight, PairedCell
 from ..results.comparison import FAIL, Comparison
@@ -23,7 +23,7 @@ from ..sides.layouts import Layout
 from ..sides.records import Key
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
-from ..weights.mapping import Weights, carry
+from ..weights.mapping import Weights
 from .alignment import Alignment, align
 from .explanations import explain_failures, notes_on_passing
 
@@ -36,12 +36,10 @@ def compare_port(
     framework: Framework,
     options: Options,
     progress: Progress,
-    cells: Mapping[str, str] | None = None,
-    weights: Mapping[Any, Any] | None = None,
+    pairing: Pairing,
+    port_weights: Weights,
 ) -> Report:
-    """Compare a module with its port; see `parity.compare`."""
-    pairing = pair_up(module, cell, cells)
-    port_weights = carry(module, cell, pairing, weights, getattr(torch, options.dtype))
+    """Compare a module with its port, whose Cells and Parameters are paired by names; see `parity.compare`."""
 
     def sides(of: Pairing, layouts: Mapping[Key, Layout]) -> tuple[TorchSide, CellSide]:
         reference = TorchSide.of_options(

@@ -17,7 +17,7 @@ import torch
 from ...converter.dtypes import is_real
 from ...runtime.programs.call import as_array
 from ..pairing.cells import Pairing
-from .arrangements import Array
+from .arrangements import Array, Axes
 from .coverage import Coverage, Place, Ties, merge_copies
 from .overrides import Overrides
 from .pair_matcher import CarriedParameter, PairMatcher, WeightMismatch
@@ -169,6 +169,22 @@ def carry(
     weights.ties = Ties.of(weights.places(), arrays)
     weights.mismatches += _sharing_mismatches(weights)
     _judge_coverage(weights)
+    return weights
+
+
+def own_weights(cell: Any, *, named: bool) -> Weights:
+    """Return the mapping of a Cell that keeps its own values.
+
+    Args:
+        cell: the Cell.
+        named: whether its Parameters are known by their own names; otherwise they belong to nothing.
+    """
+    parameters = dict(cell.parameters_and_names()) if named else {}
+    arrays = {path: np.asarray(parameter.asnumpy()) for path, parameter in parameters.items()}
+    weights = Weights(arrays, {path: True for path, parameter in parameters.items() if parameter.requires_grad})
+    for path, parameter in cell.parameters_and_names():
+        arrangement = Axes(path, arrays[path].shape) if named else None
+        weights.entries.append(CarriedParameter(path, parameter, "", arrangement, "own value"))
     return weights
 
 

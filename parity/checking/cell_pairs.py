@@ -1,0 +1,121 @@
+"""A torch module and its port to Cells, paired by names or, where these carry no weights, by what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...converter.structure.program_names import named_modules, named_parameters
+from ...runtime.errors import CellbridgeError, UsageError
+from ...runtime.programs.call import as_array
+from ..inputs.onnx_optionals import first_line
+from ..options import Options
+from ..pairing.cells import Pairing, pair_up
+from ..porting.compare import compare_port
+from ..report.report import Report
+from ..results.modes import mode_notes
+from ..sides.cell_side import CellSide
+from ..sides.frameworks import Framework
+from ..support.progress import Progress
+from ..weights.mapping import Weights, carry, own_weights
+from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values, coverage_of_parameters
+
+LOOKED_FOR = 256
+"""Numbers of a parameter that are looked for in the Cell."""
+
+
+def compare_cell(
+    module: torch.nn.Module,
+    cell: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    framework: Framework,
+    options: Options,
+    progress: Progress,
+    cells: Mapping[str, str] | None = None,
+    weights: Mapping[Any, Any] | None = None,
+) -> Report:
+    """Compare a module with its port; see `parity.compare`.
+
+    The module's weights are carried into the Cell by names and layouts. Where the user says nothing of them, and they
+    can't be carried so, or into fewer than half of the Cells, a Cell that holds the module's weights already keeps its
+    own: its program is aligned with the module by the values that it computes.
+
+    Raises:
+        UsageError: weights can't be carried, and the Cell doesn't hold them, or can't be captured.
+    """
+    pairing = pair_up(module, cell, cells)
+    may_keep_its_own = cells is None and weights is None and not options.train
+    pair = module, cell, args, kwargs, framework, options, progress
+    try:
+        carried = carry(module, cell, pairing, weights, getattr(torch, options.dtype))
+    except UsageError as refusal:
+        if not may_keep_its_own or share_of_weights(module, cell) < ENOUGH:
+            raise
+        try:
+            return _by_values(*pair, first_line(refusal).removesuffix(":"))
+        except CellbridgeError as error:
+            raise UsageError(f"{refusal}\n{by_names_note(error)}") from error
+    may_keep_its_own = may_keep_its_own and bool(carried.mismatches) and _share_carried(module, carried) < ENOUGH
+    if not may_keep_its_own or share_of_weights(module, cell) < ENOUGH:
+        return compare_port(*pair, pairing, carried)
+    try:
+        return _by_values(*pair, f"{carried.mismatches[0].name}: {carried.mismatches[0].reason}")
+    except CellbridgeError as error:
+        report = compare_port(*pair, pairing, carried)
+        report.notes.append(by_names_note(error))
+        return report
+
+
+def _by_values(
+    module: torch.nn.Module,
+    cell: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    framework: Framework,
+    options: Options,
+    progress: Progress,
+    reason: str,
+) -> Report:
+    """Compare a Cell that keeps its own weights, since the module's can't be carried into it for a reason."""
+    root = Pairing(tuple(pair for pair in pair_up(module, cell).pairs if not pair.module), {}, {})
+
+    def side(named: bool) -> CellSide:
+        weights = own_weights(cell, named=named)
+        how: dict[str, Any] = {"train": options.train, "working_dtype": options.dtype}
+        return CellSide(framework, cell, module, args, kwargs, root, weights, {}, **how)
+
+    def at_results(computed: Collection[str]) -> CellSide:
+        return side(named=False)
+
+    report = compare_by_values(module, Candidate(side(named=True), at_results), args, kwargs, options, progress)
+    report.conditions.remarks += coverage_of_parameters(module, report)
+    report.notes += mode_notes(module, options.train)
+    report.notes.append(f"the Cell kept its own weights, since the module's couldn't be carried by names: {reason}")
+    return report
+
+
+def _share_carried(module: torch.nn.Module, weights: Weights) -> float:
+    """Return into which share of the Cells with parameters at least one of these was carried."""
+    own = {path: [name for name, _ in inner.named_parameters(path, False)] for path, _, inner in named_modules(module)}
+    carried = [any(weights.of(name) for name in names) for names in own.values() if names]
+    return sum(carried) / len(carried) if carried else 1.0
+
+
+def share_of_weights(module: torch.nn.Module, cell: Any) -> float:
+    """Return of which share of the module's parameters the Cell has the numbers, in any layout; 0 without any.
+
+    Parameters all of whose numbers are equal don't count: those of every norm are at first.
+    """
+    there = [np.asarray(parameter.asnumpy(), np.float32).reshape(-1) for parameter in cell.get_parameters()]
+    numbers = np.unique(np.concatenate(there)) if there else np.zeros(0, np.float32)
+    found: list[bool] = []
+    for _, parameter in named_parameters(module):
+        own = as_array(parameter).astype(np.float32).reshape(-1)
+        chosen = own[:: max(1, own.size // LOOKED_FOR)]
+        if chosen.size and np.any(chosen != chosen[0]):
+            found.append(bool(np.isin(chosen, numbers).all()))
+    return sum(found) / len(found) if found else 0.0
