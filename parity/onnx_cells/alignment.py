@@ -37,7 +37,7 @@ from .flat import FlatProgram, without_boundaries
 from .found_cells import FoundCells, find_cells
 from .merged_weights import Merged, without_merged_weights
 from .odd_shapes import constant_boundaries
-from .pairs import cell_pairs, parameter_pairs, passed_on
+from .pairs import cell_pairs, merged_parameters, parameter_pairs, passed_on
 from .parameters import ModuleParameters, PairedParameters
 from .sides import FileSide, ModuleSide
 from .wrong_parameters import pair_all_parameters
@@ -189,10 +189,13 @@ def align(
         notes.append(
             f"gradients not compared, of parameters that {name} doesn't hold as they are: {list_names(unpaired)}"
         )
-    pairs = cell_pairs(program, cells.flat, found, cells.places)
+    of_merged = merged_parameters(program, marked.program)
+    pairs = cell_pairs(program, cells.flat, found, cells.places, of_merged)
     called = {call.path for call in truth.calls}
     uncalled = [one for one in named_modules(module) if one[0] not in called]
-    weights = parameter_pairs(marked.program, paired.program, [n for n in parameters if n in paired.paired])
+    weights = parameter_pairs(
+        marked.program, paired.program, [n for n in parameters if n in paired.paired], of_merged, pairs
+    )
     presence = {path: presence_without_calls(path, inner, used_parameters(truth)) for path, _, inner in uncalled}
     presence |= dict.fromkeys(found.left_out, UNPAIRED) | dict.fromkeys(idle, PASSED_ON)
     return Alignment(side_of_module, side, notes, pairs, weights, presence)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import takewhile
 
 import numpy as np
@@ -18,7 +18,19 @@ from .ownership import Ownership
 from .places import Places
 
 
-def cell_pairs(program: Program, flat: FlatProgram, found: Ownership, places: Places) -> list[PairedCell]:
+def merged_parameters(program: Program, marked: Program) -> list[str]:
+    """Return the names of the module's parameters that a program has in the weights of others.
+
+    Args:
+        program: the program as it was given.
+        marked: the program with parameters of the module in place of such weights.
+    """
+    return [name for name in marked.parameters if name.partition(PART)[0] not in program.parameters]
+
+
+def cell_pairs(
+    program: Program, flat: FlatProgram, found: Ownership, places: Places, merged: Collection[str]
+) -> list[PairedCell]:
     """Return the Cells that can be judged, each with the Cell of the program that has its nodes, or is around them.
 
     Args:
@@ -26,7 +38,9 @@ def cell_pairs(program: Program, flat: FlatProgram, found: Ownership, places: Pl
         flat: the program with the module's tensors as values of their own.
         found: the Cells and their nodes.
         places: the places of the tensors.
+        merged: names of the module's parameters that the program has in the weights of others.
     """
+    holders = {name.rpartition(".")[0] for name in merged}
     given = {value for node in program.nodes for value in node.outputs}
     classes = {call.path: call.class_name for call in program.calls}
     computing = [node for node in flat.program.nodes if node.op not in COPYING]
@@ -44,7 +58,8 @@ def cell_pairs(program: Program, flat: FlatProgram, found: Ownership, places: Pl
                 call.path, call.class_name, cell, classes.get(cell) or PROGRAM,
                 "root" if not number else next((ways[one] for one in of_path if one in ways), VALUES),
                 is_part=not of_cell <= set(own),
-                layout=_layout((places.of[one] for one in of_path), flat.program, given),
+                layout="merged" if call.path in holders
+                else _layout((places.of[one] for one in of_path), flat.program, given),
             ),
         )  # fmt: skip
     return list(pairs.values())
@@ -77,18 +92,24 @@ def _passes_on(path: str, truth: Records, crossing: Mapping[Key, Crossing], judg
     return bool(outputs)
 
 
-def parameter_pairs(program: Program, paired: Program, names: Iterable[str]) -> list[CarriedWeight]:
+def parameter_pairs(
+    program: Program, paired: Program, names: Iterable[str], merged: Collection[str], cells: Iterable[PairedCell]
+) -> list[CarriedWeight]:
     """Return the parameters of a program that are made of the module's, each with those and their layout.
 
     Args:
         program: the program with its own parameters, some of them in parts.
         paired: the program with the module's parameters in their place.
         names: names of the module's parameters that it has, in the order of the module.
+        merged: those of them that it has in the weights of others.
+        cells: the pairs of Cells.
     """
+    partner = {pair.module: pair.cell or "(root)" for pair in cells}
     order = {name: number for number, name in enumerate(names)}
     of_module = {paired.parameters[name].value: name for name in order}
     sources: dict[str, tuple[list[Node], list[str]]] = {}
-    for name, parameter in program.parameters.items():
+    own_parameters = {name: parameter for name, parameter in program.parameters.items() if name not in merged}
+    for name, parameter in own_parameters.items():
         nodes, others = sources.setdefault(name.partition(PART)[0], ([], []))
         own, own_names = _sources(parameter.value, paired, of_module)
         nodes += own
@@ -102,6 +123,10 @@ def parameter_pairs(program: Program, paired: Program, names: Iterable[str]) -> 
         )
         for name, (nodes, others) in sources.items()
         if others
+    ] + [
+        CarriedWeight(f"weights of {partner.get(name.rpartition('.')[0], '(root)')}", name, VALUES, "merged")
+        for name in order
+        if name in merged
     ]
 
 
@@ -150,8 +175,8 @@ def _layout(values: Iterable[Value], program: Program, given: set[Value]) -> str
     ops = {program.producers[v].op for v in values if v not in given and v not in stored}
     words = (
         ("joined" if "concat" in ops else ""),
-        ("split" if ops & {"slice", "split"} else ""),
-        ("another layout" if ops - {"concat", "slice", "split"} else ""),
+        ("another layout" if ops & {*COPYING} else ""),
+        ("split" if ops - {"concat", "take", *COPYING} else ""),
     )
     return ", ".join(filter(None, words))
 

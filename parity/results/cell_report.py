@@ -153,7 +153,7 @@ class CarriedWeight:
         source: names of the module's parameters, and how their layout was changed.
         how: "layer", "name", "shape", "given", "values", "absent there" or "own value".
         layout: how it is made of them, where it was found by what both networks compute: "joined", "a part",
-            "transposed", "in another order" or "in another shape", or several; else empty.
+            "transposed", "in another order" or "in another shape", or several; or "merged"; else empty.
     """
 
     parameter: str
@@ -185,7 +185,8 @@ class PairedCell:
         apart: why the two can't be compared (they are called differently); their computation is then judged in the
             Cells around them. Empty if they can be compared.
         is_part: whether the module is a part of what the Cell computes, which has no Cell of its own for it.
-        layout: how the candidate has the module's tensors, if not as they are: "another layout", "joined", "split".
+        layout: how the candidate has the module's tensors, if not as they are: "another layout", "joined", "split"
+            or "merged" (in the weights of others).
     """
 
     module: str = ""

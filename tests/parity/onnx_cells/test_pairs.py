@@ -96,29 +96,68 @@ def test_a_cell_that_the_port_lacks_is_judged_if_both_ends_are_found(report: Rep
 
 
 def test_a_cell_with_a_missing_end_is_unpaired() -> None:
-    class Norms(nn.Module):
+    class Exponential(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.exp()
+
+    class Logarithm(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.sum(-1).log()
+
+    class Apart(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.layer, self.up, self.down = nn.Linear(3, 5), Exponential(), Logarithm()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.down(self.up(self.layer(x)))
+
+    class Together(nn.Module):
+        def __init__(self, reference: Apart) -> None:
+            super().__init__()
+            self.product = reference.layer
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.product(x)
+            largest = x.amax(-1, keepdim=True)
+            return (x - largest).exp().sum(-1).log() + largest.squeeze(-1)
+
+    reference = Apart()
+    report = parity.compare(reference, Together(reference), (torch.randn(4, 3),))
+    assert report.ok
+    assert report.cells["up"].status == report.cells["down"].status == UNPAIRED
+    assert "unpaired: it has no counterpart" in str(report)
+
+
+def test_merged_parameters_name_the_cell_whose_weights_have_them() -> None:
+    class Apart(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             torch.manual_seed(0)
             self.conv, self.norm = nn.Conv1d(3, 4, 1), nn.BatchNorm1d(4)
             self.norm.running_mean = torch.randn(4)
+            nn.init.uniform_(self.norm.weight, 0.5, 1.5)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.norm(self.conv(x))
 
     class Folded(nn.Module):
-        def __init__(self, reference: Norms) -> None:
+        def __init__(self, reference: Apart) -> None:
             super().__init__()
             self.product = torch.nn.utils.fuse_conv_bn_eval(reference.conv, reference.norm)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.product(x)
 
-    reference = Norms().eval()
+    reference = Apart().eval()
     report = parity.compare(reference, Folded(reference).eval(), (torch.randn(2, 3, 5),))
     assert report.ok
-    assert report.cells["conv"].status == report.cells["norm"].status == UNPAIRED
-    assert "unpaired: it has no counterpart" in str(report)
+    pairs = {pair.module: (pair.cell, pair.is_part, pair.layout) for pair in report.pairs}
+    assert pairs["conv"] == pairs["norm"] == ("product", True, "merged")
+    merged = [weight for weight in report.weights if weight.layout == "merged"]
+    assert {weight.source for weight in merged} >= {"conv.weight", "norm.weight", "norm.bias"}
+    assert {weight.parameter for weight in merged} == {"weights of product"}
 
 
 def test_a_failing_cell_names_its_partner_and_the_pairs_are_counted() -> None:
