@@ -35,6 +35,8 @@ class CompareKeywords(OptionKeywords, total=False):
     cells: Mapping[str, str] | None
     weights: Mapping[Any, Any] | None
     names: str | PathLike[str] | None
+    load_weights: bool | str | PathLike[str]
+    write_map: str | PathLike[str] | None
     more_inputs: Iterable[Arguments]
     progress: Progress | None
 

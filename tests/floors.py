@@ -66,6 +66,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("comparison/trial.py",),
         ("comparison/judging.py",),
         ("modules", "porting", "quantized", "onnx_cells", "recordings"),
+        ("loading",),
         ("jax_sides", "generation"),
         ("checking", "onnx_files", "deployment"),
         ("training",),

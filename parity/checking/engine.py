@@ -41,6 +41,7 @@ from ..support.progress import NoProgress, Progress
 from .cell_pairs import compare_cell
 from .conversions import Conversions, is_selected, require_sides, sides_without_onnx
 from .jax_pairs import compare_network_in_jax
+from .loaded_weights import hint_at_loading, require_loadable, weights_loaded
 from .module_pairs import compare_pair
 from .round_trip import ways_back
 from .several_inputs import Arguments, JudgeInput, judge_all_inputs
@@ -208,6 +209,8 @@ def compare(
     cells: Mapping[str, str] | None = None,
     weights: Mapping[Any, Any] | None = None,
     names: str | PathLike[str] | None = None,
+    load_weights: bool | str | PathLike[str] = False,
+    write_map: str | PathLike[str] | None = None,
     more_inputs: Iterable[Arguments] = (),
     progress: Progress | None = None,
     **options: Unpack[OptionKeywords],
@@ -231,6 +234,10 @@ def compare(
             `parity.weights.overrides`.
         names: for a recording, a TOML file that says what the module's Cells and parameters are called there
             (docs/recordings.md).
+        load_weights: for two torch modules, compare with the reference's weights in the candidate, which gets its own
+            back afterwards. True finds by the structure of both which weights belong where; a path is that of a map
+            file (docs/weights.md) that says it.
+        write_map: path of a new map file, to write what `load_weights=True` finds.
         more_inputs: further positional and keyword inputs; as for `check`.
         progress: receives the stages of the run.
         **options: fields of `Options`.
@@ -261,6 +268,7 @@ def compare(
     of_modules = ours is Kind.MODULE and theirs is Kind.MODULE
     explained = (weights is not None or cells is not None) and not of_modules
     _require_comparable(reference, framework is not None, explained, candidate)
+    require_loadable(reference, candidate, load_weights, write_map)
 
     if theirs is Kind.JAX:
         if ours is not Kind.MODULE:
@@ -303,7 +311,13 @@ def compare(
         return judge_sides(reference_side, [side], chosen, stages, rounded)
 
     more = (as_arguments(*arguments) for arguments in more_inputs)
-    report = judge_all_inputs((args, keywords), more, judge, chosen, stages)
+    if load_weights is not False:
+        stages.stage("load weights", None)
+    with weights_loaded(reference, candidate, args, keywords, load_weights, write_map) as loaded:
+        report = judge_all_inputs((args, keywords), more, judge, chosen, stages)
+    report.notes += loaded
+    if of_modules and load_weights is False and report.failed:
+        report.notes += hint_at_loading(reference, candidate)
     if file is not None and not (chosen.fail_fast and report.failed):
         file.judge_at_other_sizes(report, args, keywords)
     if framework is None and ours is Kind.MODULE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -9,6 +10,7 @@ import click
 from ...runtime.errors import UsageError
 from ..options import OptionKeywords
 from ..support.progress import TerminalProgress
+from .arguments.declaring import ArgumentGroup, option
 from .arguments.groups import CauseSearch, Inputs, Judging, Provider, ReportsOnFailures
 from .command import command
 from .conversion import compare_model_files, compare_with_onnx
@@ -19,6 +21,32 @@ if TYPE_CHECKING:
     from ..report.report import Report
 
 
+@dataclass(frozen=True)
+class Weights(ArgumentGroup):
+    """Where the candidate's weights come from."""
+
+    title = "Weights"
+    load_weights: bool = option(
+        "--load-weights",
+        is_flag=True,
+        help="Compare with REFERENCE's weights in CANDIDATE: which belong where is found by the structure of both "
+        "networks, and by what they compute.",
+    )
+    map_file: str | None = option(
+        "--map", metavar="FILE", help="The same, by a TOML file that says which belong where (docs/weights.md)."
+    )
+    written_map: str | None = option(
+        "--write-map",
+        metavar="FILE",
+        help="Write what --load-weights finds to a new file, to be read, kept and edited.",
+    )
+
+    @property
+    def source(self) -> bool | str:
+        """Where the weights come from, as `parity.compare` takes it."""
+        return self.load_weights if self.map_file is None else self.map_file
+
+
 @command("compare")
 @click.argument("reference")
 @click.argument("candidate")
@@ -26,6 +54,7 @@ def compare(
     reference: str,
     candidate: str,
     judging: Judging,
+    weights: Weights,
     inputs: Inputs,
     where: Provider,
     reports: ReportsOnFailures,
@@ -40,9 +69,10 @@ def compare(
     other sizes, in another mode (--no-probe leaves them out).
 
     A model file is compared Cell by Cell, on all inputs of REFERENCE; CANDIDATE needs no inputs(), and may define cells
-    and weights, which pair Cells and parameters of other names. Networks keep their own weights; both files are run
-    with the same seed. An ONNX file, whoever wrote it, is compared at several sizes of dynamic dimensions. Cells that
-    it computes together are judged in the Cell around them.
+    and weights, which pair Cells and parameters of other names. Networks keep their own weights, unless --load-weights
+    or --map brings REFERENCE's into CANDIDATE; both files are run with the same seed. An ONNX file, whoever wrote it,
+    is compared at several sizes of dynamic dimensions. Cells that it computes together are judged in the Cell around
+    them.
 
     Inputs of two ONNX files are generated from the declared types, at several sizes of dynamic dimensions or with the
     shapes of --shape, or read from --inputs. Arrays of --inputs are probed with --probe only. Cells are compared one by
@@ -52,11 +82,12 @@ def compare(
     compared with a float file in steps of its quantizers (docs/quantized.md).
     """
     inputs_read = {"REFERENCE": file_of(reference), "CANDIDATE": file_of(candidate), "--inputs": inputs.inputs}
-    require_outputs(reports.files_by_option, inputs_read, reports.repro)
+    inputs_read["--map"] = weights.map_file
+    require_outputs(reports.files_by_option | {"--write-map": weights.written_map}, inputs_read, reports.repro)
     options = judging.keywords(inputs.seed, where.provider, limits.diagnose_seconds)
     options["model"] = candidate
     if is_model_file(reference):
-        report = _compare_with_model_file(reference, candidate, reports.verbose, options)
+        report = _compare_with_model_file(reference, candidate, reports.verbose, options, weights)
     elif is_model_file(candidate):
         raise UsageError(
             f"an ONNX file is compared with a model file, given {reference} and {candidate}\n"
@@ -74,9 +105,16 @@ def compare(
     finish(report, reports.verbose, reports.files, reports.repro)
 
 
-def _compare_with_model_file(reference: str, candidate: str, verbose: bool, options: OptionKeywords) -> Report:
+def _compare_with_model_file(
+    reference: str, candidate: str, verbose: bool, options: OptionKeywords, weights: Weights
+) -> Report:
     """Return the report on a model file or an ONNX file compared with a model file."""
     if is_model_file(candidate):
-        return compare_model_files(reference, candidate, verbose, options)
+        return compare_model_files(reference, candidate, verbose, options, weights.source, weights.written_map)
+    if weights.source is not False:
+        raise UsageError(
+            f"weights are loaded into the network of a model file, given {candidate}, which has its own\n"
+            "  what to do: compare the port's model file, and then the ONNX file without --load-weights or --map"
+        )
     require_file(candidate)
     return compare_with_onnx(reference, candidate, verbose, options)

@@ -233,7 +233,14 @@ def check_model_file_training(
     return report
 
 
-def compare_model_files(reference: str, candidate: str, verbose: bool, options: OptionKeywords) -> Report:
+def compare_model_files(
+    reference: str,
+    candidate: str,
+    verbose: bool,
+    options: OptionKeywords,
+    load_weights: bool | str = False,
+    write_map: str | None = None,
+) -> Report:
     """Return the report on the network of a model file compared with that of another one, on its inputs."""
     with TerminalProgress() as progress:
         progress.stage("load", None)
@@ -248,6 +255,8 @@ def compare_model_files(reference: str, candidate: str, verbose: bool, options: 
                 user_file.kwargs,
                 cells=other.cells,
                 weights=other.weights,
+                load_weights=load_weights,
+                write_map=write_map,
                 more_inputs=user_file.more_inputs,
                 progress=progress,
                 **(options | {"loss": user_file.loss}),

@@ -23,10 +23,12 @@ from .checkpoint_files import (
     write_flax,
     write_torch,
 )
+from .layouts import UNCHANGED
 from .map_file import WeightMap
 from .naming import COUNTER, OF_CELLS, UNCOUNTED, Drop, Habits
 from .naming_flax import OF_FLAX
 from .naming_flax import UNCOUNTED as UNCOUNTED_BY_FLAX
+from .port_map import port_arrays
 from .transfer import Link, Plan
 
 TORCH = (*PICKLED, SAFETENSORS)
@@ -43,7 +45,7 @@ class Conversion:
         shapes: shapes by name on both sides, torch's first.
         drops: parameters without a counterpart.
         notes: remarks for the user.
-        other: the framework of the parameters that aren't torch's, or its networks.
+        other: the framework of the parameters that aren't torch's, or its networks, or "the port".
     """
 
     back: bool
@@ -62,19 +64,47 @@ def convert_checkpoint(source: str, target: str, map_path: str | None = None, to
         target: the file to write.
         map_path: a map file.
         to: "flax" to convert from torch to variables of Flax, in a safetensors file; "torch" to convert back. None for
-            Cells, where the suffixes determine the direction.
+            Cells, where the suffixes determine the direction. Between two files of torch, the map says what a port's
+            tensors are made of.
 
     Raises:
         UsageError: the files have other formats, can't be read or written, or the counterpart of a parameter isn't
             known; then the message proposes lines for a map file.
     """
-    back = _is_to_torch(source, target) if to is None else _is_from_flax(source, target, to)
+    is_port = to is None and map_path is not None and _are_of_torch(source, target)
+    back = not is_port and (_is_to_torch(source, target) if to is None else _is_from_flax(source, target, to))
     require_writable(target)
     weight_map = WeightMap() if map_path is None else map_file.read_map(map_path)
+    if weight_map.assemblies and not is_port:
+        raise UsageError(
+            f"{weight_map.where}: {next(iter(weight_map.assemblies))!r}: a line with `from` says what a tensor of a "
+            "port in torch is made of; given are checkpoints of another kind"
+        )
+    if is_port:
+        return _to_port(read_checkpoint(source), target, weight_map)
     checkpoint = read_checkpoint(source)
     habits = OF_CELLS if to is None else OF_FLAX
     convert = _to_torch if back else _to_other
     return replace(convert(checkpoint, target, weight_map, habits), other=habits.name)
+
+
+def _are_of_torch(source: str, target: str) -> bool:
+    return Path(source).suffix.lower() in TORCH and Path(target).suffix.lower() in TORCH
+
+
+def _to_port(checkpoint: Checkpoint, target: str, weight_map: WeightMap) -> Conversion:
+    """Write the checkpoint of a port in torch."""
+    ported = port_arrays(weight_map, checkpoint.arrays)
+    write_torch(target, _require_any(ported.arrays, target))
+    links = tuple(
+        Link(" + ".join(sources), (name,), UNCHANGED, "name" if sources == (name,) else "map")
+        for name, sources in ported.made_of.items()
+    )
+    shapes = {link.torch: ported.arrays[link.cells[0]].shape for link in links}
+    drops = tuple(Drop(name, "the map doesn't use it") for name in ported.left)
+    return Conversion(
+        False, links, (shapes, _shapes(ported.arrays)), drops, tuple(_skipped_note(checkpoint)), "the port"
+    )
 
 
 def _is_to_torch(source: str, target: str) -> bool:
@@ -86,6 +116,7 @@ def _is_to_torch(source: str, target: str) -> bool:
     raise UsageError(
         f"one of the two files must be a checkpoint of Cells ({CELLS}), the other one of torch "
         f"({', '.join(TORCH)}); given {source} and {target}"
+        + ("\n  what to do: for a port in torch, give --map" if _are_of_torch(source, target) else "")
     )
 
 

@@ -7,9 +7,10 @@
     "conv.weight" = { expand_dims = 2 }                             # with an axis of size 1 at 2 (Conv1d)
     "attn.in_proj_weight" = { to = ["attn.q.weight", "attn.k.weight", "attn.v.weight"] }  # equal parts along axis 0
     "position_ids" = { drop = true }                                # not converted, on either side
+    "attn.qkv.weight" = { from = ["q.weight", "k.weight"] }         # the port's name; see `assembly`
 
 The first line that matches a name applies. Names that match no line are decided by `naming`, with the prefixes
-replaced. The same file works in both directions.
+replaced. The same file works in both directions, unless a line has `from`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ...runtime.errors import UsageError
+from .assembly import Assembly, parse_assembly
 from .layouts import UNCHANGED, CheckpointLayout
 from .rules import did_you_mean, fill_pattern, match_pattern
 
@@ -48,11 +50,41 @@ class WeightMap:
         entries: the entries in order.
         prefixes: prefix in Cells by prefix in torch, in order.
         where: name of the map in messages.
+        assemblies: what tensors of a port are made of, by pattern of the port's names.
     """
 
     entries: tuple[MapEntry, ...] = ()
     prefixes: Mapping[str, str] = field(default_factory=dict)
     where: str = "the map"
+    assemblies: Mapping[str, Assembly] = field(default_factory=dict)
+
+    def assemblies_for(self, names: Collection[str] | None) -> dict[str, Assembly]:
+        """Return what tensors of a port are made of, by name, with each `*` filled in.
+
+        Args:
+            names: the port's names; None if they aren't known.
+
+        Raises:
+            UsageError: a line fits none of the names, or has a `*` although they aren't known.
+        """
+        found: dict[str, Assembly] = {}
+        for pattern, assembly in self.assemblies.items():
+            if "*" not in pattern:
+                found[pattern] = assembly
+                continue
+            if names is None:
+                raise UsageError(
+                    f"{self.where}: {pattern!r}: a line with `from` and `*` needs the port's names, which a checkpoint "
+                    "of the reference doesn't tell: write a line for each tensor"
+                )
+            matches = {name: texts for name in names if (texts := match_pattern(pattern, name)) is not None}
+            if not matches:
+                raise UsageError(
+                    f"{self.where}: {pattern!r}: the port has no such tensor{did_you_mean(pattern, names)}"
+                )
+            for name, texts in matches.items():
+                found.setdefault(name, assembly.filled(texts, pattern))
+        return found
 
     def find_for_torch(self, name: str) -> tuple[MapEntry, tuple[str, ...]] | None:
         """Return the first entry for a name in torch, and the texts that its `*` match."""
@@ -111,13 +143,16 @@ def parse(data: Mapping[str, Any], where: str) -> WeightMap:
     """Parse the lines; raise `UsageError` for a malformed one."""
     entries: list[MapEntry] = []
     prefixes: dict[str, str] = {}
+    assemblies: dict[str, Assembly] = {}
     for key, value in data.items():
         if isinstance(value, str) and _is_prefix(key) and _is_prefix(value):
             prefixes[key] = value
             _require_as_many_stars(key, (value,), where)
+        elif isinstance(value, dict) and "from" in value:
+            assemblies[key] = parse_assembly(value, f"{where}: {key!r}")
         else:
             entries.append(_entry(key, value, where))
-    return WeightMap(tuple(entries), prefixes, where)
+    return WeightMap(tuple(entries), prefixes, where, assemblies)
 
 
 def _is_prefix(text: str) -> bool:
@@ -128,7 +163,8 @@ def _entry(key: str, value: Any, where: str) -> MapEntry:
     form = {"to": value} if isinstance(value, str) else value
     if not isinstance(form, dict) or not form or not form.keys() <= {"to", "transpose", "expand_dims", "drop"}:
         raise UsageError(
-            f"{where}: {key!r}: needed a name or a table with to, transpose, expand_dims or drop, given {value!r}\n"
+            f"{where}: {key!r}: needed a name or a table with to, transpose, expand_dims, drop or from, given "
+            f"{value!r}\n"
             'Put a name with a dot in quotes: "fc.weight" = "fc.weight"'
         )
     if "drop" in form:

@@ -1,0 +1,102 @@
+"""A comparison with the reference's weights in the candidate."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...converter.structure.program_names import named_parameters
+from ...runtime.errors import UsageError
+from ..loading.loading import load_by_map, load_by_structure
+from ..sides.opening import Kind, kind_of
+from ..support.files import require_writable, write_text
+
+ALIKE = 0.02
+"""How much two networks may differ in the number of their weights, relative to it, that may be the same."""
+
+
+@contextlib.contextmanager
+def weights_loaded(
+    reference: Any,
+    candidate: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    load_weights: bool | str | PathLike[str],
+    write_map: str | PathLike[str] | None,
+) -> Iterator[list[str]]:
+    """Within the context, the candidate has the reference's weights, if that is asked for; yields notes on them.
+
+    Args:
+        reference: a torch module.
+        candidate: a torch module; it has its own weights again afterwards.
+        args: positional arguments of both.
+        kwargs: keyword arguments.
+        load_weights: True to find by structure which weights belong where, or the path of a map file that says it.
+        write_map: path of the map file to write.
+
+    Raises:
+        UsageError: a module can't be captured, or the map doesn't fit.
+    """
+    if load_weights is False:
+        yield []
+        return
+    loading = (
+        load_by_structure(reference, candidate, args, kwargs)
+        if load_weights is True
+        else load_by_map(reference, candidate, fspath(load_weights))
+    )
+    if write_map is not None:
+        write_text(write_map, loading.text())
+        loading.notes.append(f"the map was written to {fspath(write_map)}")
+    with loading.applied(candidate):
+        yield loading.notes
+
+
+def require_loadable(
+    reference: Any, candidate: Any, load_weights: bool | str | PathLike[str], write_map: str | PathLike[str] | None
+) -> None:
+    """Raise `UsageError` unless weights can be loaded as asked for; arguments as of `weights_loaded`."""
+    if write_map is not None:
+        if load_weights is not True:
+            raise UsageError("write_map needs load_weights=True: it writes what is found")
+        require_new_map(write_map)
+    if load_weights is not False and (kind_of(reference), kind_of(candidate)) != (Kind.MODULE, Kind.MODULE):
+        raise UsageError(
+            f"weights are loaded from a torch module into a torch module, given {type(reference).__name__} and "
+            f"{type(candidate).__name__}\n  what to do: load the weights in the candidate's own code"
+        )
+
+
+def require_new_map(path: str | PathLike[str]) -> None:
+    """Raise `UsageError` unless a map can be written at a path; one that is there may have been edited."""
+    if Path(path).is_file():
+        raise UsageError(
+            f"can't write {path}: there is a file already, which somebody may have edited\n"
+            "  what to do: give another name, or delete it"
+        )
+    require_writable(path)
+
+
+def hint_at_loading(reference: torch.nn.Module, candidate: torch.nn.Module) -> list[str]:
+    """Return advice if no weight of the candidate has the numbers of one of the reference's, but as many are there."""
+    ours, theirs = ([p.detach() for _, p in named_parameters(one) if p.numel() > 1] for one in (reference, candidate))
+    counts = sum(p.numel() for p in ours), sum(p.numel() for p in theirs)
+    if not all(counts) or abs(counts[0] - counts[1]) > ALIKE * counts[0]:
+        return []
+    drawn = [{_sums(p) for p in one if p.dim() > 1} for one in (ours, theirs)]
+    if not all(drawn) or drawn[0] & drawn[1]:
+        return []
+    return [
+        f"no matrix of the candidate has the numbers of one of the reference's, although both networks have about "
+        f"{counts[0]} weights: if the port's weights aren't loaded yet, --load-weights brings them in"
+    ]
+
+
+def _sums(parameter: torch.Tensor) -> tuple[int, float]:
+    """Return the number of elements, and a sum that is the same in any layout."""
+    return parameter.numel(), float(f"{float(parameter.double().square().sum()):.6g}")

@@ -1,0 +1,364 @@
+"""Which elements of the reference a unit of the candidate may hold, the likeliest first."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..sides.records import Array
+from .network import Network, Trace
+from .pieces import head_sizes, pieces_of
+from .reference import Offer, Reference
+from .units import MATRIX, OTHER, TABLE, VECTOR, Unit, varying_axis
+
+MOST_AXES = 4
+MOST_SIZES = 3
+"""The most sizes of heads for which rows in pairs, and in halves, are tried."""
+FEATURES = 1e-5
+"""Relative distance of the sums of features that are the same."""
+
+Arrays = Sequence[Array]
+Rank = tuple[bool, bool, int, int]
+"""Whether a bias has no counterpart, or is one; whether rows are in another order; position of the unit; foldings."""
+
+
+@dataclass(frozen=True, eq=False)
+class Filling:
+    """Elements of a candidate's tensor.
+
+    Attributes:
+        name: name of the tensor.
+        places: positions of elements in it.
+        numbers: the number of the reference's element for each of them; see `Sources`.
+    """
+
+    name: str
+    places: Array
+    numbers: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Option:
+    """What a unit, or a piece of one, may hold.
+
+    Attributes:
+        fillings: the elements of its weight, and of its bias.
+        taken: the first element of each of the reference's pieces that is used.
+        is_reordered: whether rows, or columns, are in another order than anything but a trial gives reason for.
+    """
+
+    fillings: tuple[Filling, ...]
+    taken: frozenset[int]
+    is_reordered: bool = False
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows of one or more units of the reference, as an offer, and the first element of each of these."""
+
+    unit: Unit
+    offer: Offer
+    taken: frozenset[int]
+
+    @classmethod
+    def of(cls, unit: Unit, offer: Offer) -> _Part:
+        return cls(unit, offer, frozenset((int(offer.weight.flat[0]),)))
+
+
+class Options:
+    """Finds the options of the candidate's units.
+
+    Args:
+        reference: the reference.
+        network: the candidate.
+    """
+
+    def __init__(self, reference: Reference, network: Network) -> None:
+        self.reference = reference
+        self.network = network
+        self._pieces: dict[Unit, list[Array]] = {}
+
+    def pieces(self, unit: Unit) -> list[Array]:
+        """Return the pieces of a unit's product."""
+        if unit not in self._pieces:
+            self._pieces[unit] = (
+                pieces_of(self.network, unit) if unit.kind in (MATRIX, TABLE) else [np.arange(unit.size)]
+            )
+        return self._pieces[unit]
+
+    def whole(self, unit: Unit, others: Sequence[Unit], data: Arrays | None, taken: Collection[int]) -> list[Option]:
+        """Return the options that fill a unit as a whole.
+
+        Args:
+            unit: the unit of the candidate.
+            others: units of the reference, the likeliest first.
+            data: what enters the unit, if it is what enters `others`, too; None if that isn't known.
+            taken: first elements of the reference's pieces that are used already; they come last.
+        """
+        trace = self.network.trace(unit.operand)
+        if trace is None:
+            return [option for other in others if (option := self._several(unit, other)) is not None]
+        if unit.kind in (VECTOR, OTHER):
+            ranked = self._vectors(unit, trace, others, data)
+        else:
+            parts = [
+                (rank, _Part.of(other, offer))
+                for other in others
+                if other.kind == unit.kind and other.size == unit.size
+                for rank, offer in enumerate(self.reference.offers(other, trace.signature))
+            ]
+            ranked = self._filled(unit, trace, np.arange(unit.size), parts, data)
+        return _sorted(ranked, taken)
+
+    def piece(
+        self, unit: Unit, number: int, others: Sequence[Unit], data: Arrays | None, taken: Collection[int]
+    ) -> list[Option]:
+        """Return the options that fill a piece of a unit; arguments as of `whole`."""
+        trace = self.network.trace(unit.operand)
+        if trace is None or unit.kind not in (MATRIX, TABLE):
+            return []
+        features = self.pieces(unit)[number]
+        parts: list[tuple[int, _Part]] = []
+        for other in others:
+            if other.kind == unit.kind:
+                offers = self.reference.offers(other, trace.signature)
+                for rank, offer in enumerate(offers):
+                    parts += [(rank, _Part.of(other, p)) for p in self._divided(other, offer, len(features))]
+        if not parts:
+            parts = [(0, part) for part in self._runs(others, trace, len(features), taken)]
+        return _sorted(self._filled(unit, trace, features, parts, data), taken)
+
+    def _divided(self, other: Unit, offer: Offer, size: int) -> Iterator[Offer]:
+        if other.size == size:
+            yield offer
+            return
+        for rows in self.reference.pieces(other):
+            if len(rows) == size:
+                yield _rows(offer, rows)
+
+    def _runs(self, others: Sequence[Unit], trace: Trace, size: int, taken: Collection[int]) -> Iterator[_Part]:
+        """Yield rows of several units that together are as many: each second one, or one after the other."""
+        by_size: dict[int, list[_Part]] = {}
+        for other in others:
+            if other.kind != MATRIX:
+                continue
+            for offer in self.reference.offers(other, trace.signature)[:1]:
+                for rows in self.reference.pieces(other):
+                    part = _rows(offer, rows)
+                    if int(part.weight.flat[0]) not in taken:
+                        by_size.setdefault(len(rows), []).append(_Part.of(other, part))
+        for part_size, parts in by_size.items():
+            count, rest = divmod(size, part_size)
+            if rest or count < 2 or len(parts) < count:
+                continue
+            steps = len(parts) // count
+            runs = [parts[j::steps][:count] for j in range(steps)] + [
+                parts[j * count : (j + 1) * count] for j in range(steps)
+            ]
+            for run in runs:
+                weights, biases = [p.offer.weight for p in run], [p.offer.bias for p in run]
+                if len({w.shape for w in weights}) == 1:
+                    known = [b for b in biases if b is not None]
+                    bias = np.concatenate(known) if len(known) == len(biases) else None
+                    yield _Part(
+                        run[0].unit, Offer(np.concatenate(weights), bias), frozenset().union(*(p.taken for p in run))
+                    )
+
+    def _several(self, unit: Unit, other: Unit) -> Option | None:
+        """Return the option for a weight that both sides compute from several tensors, in the same way."""
+        network = self.reference.network
+        if network.trace(other.operand) is not None:
+            return None
+        mine, theirs = (
+            [n for n in one.value_of if n in one.names_in[u.operand]]
+            for one, u in ((self.network, unit), (network, other))
+        )
+        shapes = ([one.stored[n].shape for n in names] for one, names in ((self.network, mine), (network, theirs)))
+        if not all(map(_equal, [next(shapes)], [next(shapes)])):
+            return None
+        fillings = tuple(
+            Filling(
+                n,
+                np.arange(self.network.stored[n].size),
+                self.reference.sources.numbers(m, np.arange(network.stored[m].size)),
+            )
+            for n, m in zip(mine, theirs, strict=True)
+        )
+        bias = self._bias(unit)
+        offered = None if other.bias_operand is None else network.trace(other.bias_operand)
+        if bias is not None and offered is not None and bias.places.size == offered.places.size:
+            numbers = self.reference.sources.numbers(offered.name, offered.places.reshape(-1))
+            fillings += (Filling(bias.name, bias.places.reshape(-1), numbers),)
+        return Option(fillings, frozenset(int(f.numbers.flat[0]) for f in fillings[:1]))
+
+    def _bias(self, unit: Unit) -> Trace | None:
+        trace = None if unit.bias_operand is None else self.network.trace(unit.bias_operand)
+        return trace if trace is not None and not trace.signature else None
+
+    def _filled(
+        self, unit: Unit, trace: Trace, features: Array, parts: Sequence[tuple[int, _Part]], data: Arrays | None
+    ) -> Iterator[tuple[Rank, Option]]:
+        """Yield options with a rank for rows of the reference, in their order and in that of a rotary embedding."""
+        places = unit.canonical(trace.places)[features]
+        bias = self._bias(unit)
+        bias_places = None if bias is None else np.broadcast_to(bias.places.reshape(-1), (unit.size,))[features]
+        is_followed = any(node.op in ("sub", "div", "mul") for node in self.network.consumers.get(unit.output, []))
+        places_of: dict[Unit, int] = {}
+        for place, (rank, part) in enumerate(parts):
+            offer = part.offer
+            lacking = (offer.bias is None) != (bias_places is None)
+            deep = 0 if rank == 0 else 2 if is_followed else -1 if offer.folded else 1
+            for number, order in enumerate(self._orders(unit, part.unit, len(features))):
+                for columns, weight in enumerate(self._columns(unit, part, places.shape, data)):
+                    ordered = weight if order is None else weight[order]
+                    inside = places >= 0
+                    fillings = [Filling(trace.name, places[inside], ordered[inside])]
+                    if bias is not None and bias_places is not None and offer.bias is not None:
+                        numbers = offer.bias if order is None else offer.bias[order]
+                        fillings.append(Filling(bias.name, bias_places, numbers))
+                    option = Option(tuple(fillings), part.taken, number > 0 or columns > 0)
+                    yield (lacking, option.is_reordered, places_of.setdefault(part.unit, place), deep), option
+
+    def _orders(self, unit: Unit, other: Unit, size: int) -> Iterator[Array | None]:
+        """Yield orders of rows: as they are, and pairs for the halves of each head, and the other way round."""
+        yield None
+        if unit.kind != MATRIX:
+            return
+        heads = dict.fromkeys([*self.reference.heads(other), *head_sizes(self.network, unit)])
+        for head in list(heads)[:MOST_SIZES]:
+            if size % head == 0:
+                rows = np.arange(size)
+                yield rows.reshape(-1, 2, head // 2).transpose(0, 2, 1).reshape(-1)
+                yield rows.reshape(-1, head // 2, 2).transpose(0, 2, 1).reshape(-1)
+
+    def _columns(self, unit: Unit, part: _Part, shape: tuple[int, ...], data: Arrays | None) -> Iterator[Array]:
+        """Yield the weight with its columns in the order of the candidate's data."""
+        weight = part.offer.weight
+        if unit.kind == TABLE:
+            yield from self._table(part, shape, data)
+            return
+        if weight.size != np.prod(shape):
+            return
+        axes = (unit.data_axis, part.unit.data_axis)
+        theirs = None if part.unit.data is None else self.reference.arrays.get(part.unit.data)
+        if (
+            data is not None
+            and theirs is not None
+            and axes[0] is not None
+            and axes[1] is not None
+            and weight.shape[1] == shape[1]
+        ):
+            order = same_features(data, axes[0], theirs, axes[1])
+            if order is not None and len(order) == shape[1]:
+                yield weight[:, order].reshape(shape)
+                return
+        seen = set()
+        for permutation in itertools.permutations(range(1, min(weight.ndim, MOST_AXES))):
+            axes_in_order = (0, *permutation, *range(MOST_AXES, weight.ndim))
+            arranged = weight.transpose(axes_in_order).reshape(shape)
+            if (digest := arranged.tobytes()) not in seen:
+                seen.add(digest)
+                yield arranged
+            if weight.shape[1:] == shape[1:]:
+                return
+
+    def _table(self, part: _Part, shape: tuple[int, ...], data: Arrays | None) -> Iterator[Array]:
+        """Yield a table, or the rows of it that the candidate has: the first ones, or those from an offset on."""
+        weight = part.offer.weight
+        rows, wanted = weight.shape[-1], shape[-1]
+        theirs = None if part.unit.data is None else self.reference.arrays.get(part.unit.data)
+        start = 0
+        if data is not None and theirs is not None and theirs[0].size == data[0].size:
+            apart = theirs[0].reshape(-1) - data[0].reshape(-1)
+            start = int(apart[0]) if np.all(apart == apart[0]) else 0
+        if weight.shape[:-1] == shape[:-1] and start >= 0 and start + wanted <= rows:
+            yield weight[..., start : start + wanted]
+
+    def _vectors(
+        self, unit: Unit, trace: Trace, others: Sequence[Unit], data: Arrays | None
+    ) -> Iterator[tuple[Rank, Option]]:
+        places = unit.canonical(trace.places)
+        for other in others:
+            if other.kind not in (VECTOR, OTHER):
+                continue
+            for offer in self.reference.offers(other, trace.signature):
+                for rank, weight in enumerate(self._alike(unit, other, offer.weight, places.shape, data)):
+                    inside = places >= 0
+                    filling = Filling(trace.name, places[inside], weight[inside])
+                    taken = frozenset((int(weight.flat[0]),))
+                    yield (other.node.op != unit.node.op, rank > 0, 0, 0), Option((filling,), taken, rank > 0)
+
+    def _alike(
+        self, unit: Unit, other: Unit, weight: Array, shape: tuple[int, ...], data: Arrays | None
+    ) -> Iterator[Array]:
+        """Yield a vector, or what is added to or multiplied with each element, in the candidate's shape."""
+        if weight.size != np.prod(shape, dtype=int):
+            return
+        if weight.ndim == len(shape) == 1 and data is not None and unit.data is not None and other.data is not None:
+            theirs = self.reference.arrays.get(other.data)
+            axes = [varying_axis(u.data.shape, u.operand.shape) for u in (unit, other) if u.data is not None]
+            if theirs is not None and axes[0] is not None and axes[1] is not None:
+                order = same_features(data, axes[0], theirs, axes[1])
+                if order is not None and len(order) == shape[0]:
+                    yield weight[order]
+                    return
+        if weight.ndim != len(shape):
+            if sorted(s for s in weight.shape if s > 1) == sorted(s for s in shape if s > 1) or 1 in (
+                weight.ndim,
+                len(shape),
+            ):
+                yield weight.reshape(shape)
+            return
+        for permutation in itertools.permutations(range(weight.ndim)):
+            if weight.transpose(permutation).shape == shape:
+                yield weight.transpose(permutation)
+
+
+def _rows(offer: Offer, rows: Array) -> Offer:
+    return Offer(offer.weight[rows], None if offer.bias is None else offer.bias[rows], offer.folded)
+
+
+def _equal(one: object, other: object) -> bool:
+    return one == other
+
+
+def _sorted(ranked: Iterable[tuple[Rank, Option]], taken: Collection[int]) -> list[Option]:
+    """Return options by rank; those that use again what is used already come last."""
+    order = sorted(ranked, key=lambda item: (not item[1].taken.isdisjoint(taken), item[0]))
+    return [option for _, option in order]
+
+
+def same_features(one: Arrays, axis: int, other: Arrays, other_axis: int) -> Array | None:
+    """Return for each feature of a value the feature of another one that has its numbers; None if that isn't clear."""
+    mine, theirs = _sums(one, axis), _sums(other, other_axis)
+    if mine.shape != theirs.shape:
+        return None
+    bound = FEATURES * (np.abs(theirs).max(axis=0) + 1e-300)
+    if np.all(np.abs(mine - theirs) <= bound):
+        return np.arange(len(mine))
+    orders = [np.lexsort(np.round(sums / bound / 10).T) for sums in (mine, theirs)]
+    if not np.all(np.abs(mine[orders[0]] - theirs[orders[1]]) <= bound):
+        return None
+    order = np.empty(len(mine), np.int64)
+    order[orders[0]] = orders[1]
+    return order
+
+
+def _sums(arrays: Arrays, axis: int) -> Array:
+    columns = []
+    for array in arrays:
+        rows = np.moveaxis(np.asarray(array, np.float64), axis, 0).reshape(array.shape[axis], -1)
+        rows = np.where(np.isfinite(rows), rows, 0.0)
+        columns += [rows.sum(1), (rows * rows).sum(1), (rows**3).sum(1)]
+    return np.stack(columns, axis=1)
+
+
+def by_name(fillings: Sequence[Filling]) -> Mapping[str, list[Filling]]:
+    """Return fillings by the tensor that they fill."""
+    found: dict[str, list[Filling]] = {}
+    for filling in fillings:
+        found.setdefault(filling.name, []).append(filling)
+    return found
