@@ -53,7 +53,7 @@ def weights(source: str, conversion: Conversion, reports: Reports) -> None:
       "conv.weight" = { to = "c.weight", expand_dims = 2 } a new axis of size 1
       "a.qkv" = { to = ["a.q", "a.k", "a.v"] }             split along axis 0
       "position_ids" = { drop = true }                     dropped
-      "a.qkv" = { from = ["a.q", "a.k", "a.v"] }           joined; the port's name is on the left
+      "a.qkv" = { from = ["a.q", "a.k", "a.v"] }           joined
 
     From torch to torch, FILE says what the tensors of a port are made of, as parity compare --write-map writes it.
 

@@ -1,8 +1,8 @@
 """A program in elementary steps: each node uses one stored tensor, as code that is written by hand does.
 
-A linear layer is a product and a sum, a layer norm is a standardization, a product and a sum, and the products of
-several experts with one stacked tensor are products with a matrix each. Then a layer of one side and the code of the
-other one have the same values between their steps.
+A linear layer is a product and a sum, a layer norm is a standardization, a product and a sum, the products of several
+experts with one stacked tensor are products with a matrix each, and an attention has scores. Then a layer of one side
+and the code of the other one have the same values between their steps.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import Constant, Node, Type, Value
+from ...runtime.ir.types import Constant, Node, Type, Value, is_floating
 from ...runtime.namespace import Namespace
+from ...runtime.ops.registry import get
 
 MOST_STACKED = 64
 """The most matrices of one tensor that are taken apart."""
@@ -56,6 +57,12 @@ class _Division:
             result = Value(self.names.unique(f"{node.outputs[0].name} {op}"), result)
         self.nodes.append(Node(op, inputs, attributes, (result,), node.cell, node.source))
         return result
+
+    def constant(self, name: str, number: float, like: Value) -> Value:
+        """Return a number as a value, in the dtype of another one."""
+        value = Value(self.names.unique(name), Type(like.dtype, ()))
+        self.constants.append(Constant(value, np.asarray(number, like.dtype)))
+        return value
 
     def affine(self, node: Node, x: Value, weight: Value | None, bias: Value | None, shape: tuple[int, ...]) -> None:
         """Add a product and a sum with vectors, which are given a shape, and end with the node's output."""
@@ -136,8 +143,7 @@ def _batch_norm(division: _Division, node: Node) -> None:
     assert variance is not None
     (output,) = node.outputs
     shape = _along(mean, len(output.shape) - 2)
-    eps = Value(division.names.unique("eps"), Type(variance.dtype, ()))
-    division.constants.append(Constant(eps, np.asarray(node.attributes["eps"], variance.dtype)))
+    eps = division.constant("eps", node.attributes["eps"], variance)
     moved = division.add(node, "add", (variance, eps), variance.type)
     root = division.reshaped(node, division.add(node, "sqrt", (moved,), variance.type), shape)
     centred = division.add(node, "sub", (x, division.reshaped(node, mean, shape)), output.type)
@@ -147,11 +153,56 @@ def _batch_norm(division: _Division, node: Node) -> None:
         division.affine(node, standard, weight, bias, shape)
 
 
+def _attention(division: _Division, node: Node) -> None:
+    """Divide an attention, and compute the scores, which code that is written by hand has, too."""
+    q, k, v, mask, dropped = node.inputs
+    assert q is not None
+    assert k is not None
+    assert v is not None
+    if dropped is not None:
+        division.nodes.append(node)
+        return
+    (output,) = node.outputs
+    attributes = {name: node.attributes[name] for name in ("causal", "scale")}
+    (weights_type,) = get("attention_weights").infer_types(
+        [q.type, k.type, None if mask is None else mask.type], attributes
+    )
+    rank = len(k.shape)
+    order = (*range(rank - 2), rank - 1, rank - 2)
+    turned = division.add(
+        node, "transpose", (k,), k.type.with_shape(tuple(k.shape[i] for i in order)), permutation=order
+    )
+    scores = division.add(node, "matmul", (q, turned), weights_type)
+    size = q.shape[-1]
+    scale = node.attributes["scale"] or (size**-0.5 if isinstance(size, int) else None)
+    if scale is not None:
+        scores = division.add(node, "mul", (scores, division.constant("scale", scale, q)), weights_type)
+    if mask is not None and is_floating(mask.dtype):
+        division.add(node, "add", (scores, mask), weights_type)
+    weights = division.add(node, "attention_weights", (q, k, mask), weights_type, **attributes)
+    division.add(node, "matmul", (weights, v), output)
+
+
+def _product_with_root(division: _Division, node: Node) -> None:
+    """Divide by a root instead of multiplying with its inverse, as a batch norm does."""
+    (output,) = node.outputs
+    for position, value in enumerate(node.inputs):
+        producer = None if value is None else division.before.producers.get(value)
+        if producer is not None and producer.op == "rsqrt" and value in division.static:
+            other = node.inputs[1 - position]
+            root = division.add(producer, "sqrt", producer.inputs, producer.outputs[0].type)
+            division.add(node, "div", (other, root), output)
+            return
+    division.nodes.append(node)
+
+
 _DIVISIONS: dict[str, Callable[[_Division, Node], None]] = {
     "linear": _product,
     "conv": _product,
     "matmul": _matmul,
     "conv_transpose": _product,
+    "scaled_dot_product_attention": _attention,
+    "mul": _product_with_root,
     "layer_norm": _norm,
     "rms_norm": _norm,
     "group_norm": _norm,

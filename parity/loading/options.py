@@ -10,7 +10,7 @@ import numpy as np
 
 from ..sides.records import Array
 from .network import Network, Trace
-from .pieces import head_sizes, pieces_of
+from .pieces import Piece, Role, head_sizes, pieces_of
 from .reference import Offer, Reference
 from .units import MATRIX, OTHER, TABLE, VECTOR, Unit, varying_axis
 
@@ -21,8 +21,9 @@ FEATURES = 1e-5
 """Relative distance of the sums of features that are the same."""
 
 Arrays = Sequence[Array]
-Rank = tuple[bool, bool, int, int]
-"""Whether a bias has no counterpart, or is one; whether rows are in another order; position of the unit; foldings."""
+Rank = tuple[bool, bool, bool, int, int]
+"""Whether a bias has no counterpart, or is one; whether rows are in another order; whether something else uses the
+result; position of the unit; foldings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +58,16 @@ class Option:
 
 @dataclass(frozen=True)
 class _Part:
-    """Rows of one or more units of the reference, as an offer, and the first element of each of these."""
+    """Rows of one or more units of the reference, as an offer, what uses them, and the first element of each."""
 
     unit: Unit
     offer: Offer
+    role: Role
     taken: frozenset[int]
 
     @classmethod
-    def of(cls, unit: Unit, offer: Offer) -> _Part:
-        return cls(unit, offer, frozenset((int(offer.weight.flat[0]),)))
+    def of(cls, unit: Unit, offer: Offer, piece: Piece) -> _Part:
+        return cls(unit, offer, piece.role, frozenset((int(offer.weight.flat[0]),)))
 
 
 class Options:
@@ -79,14 +81,12 @@ class Options:
     def __init__(self, reference: Reference, network: Network) -> None:
         self.reference = reference
         self.network = network
-        self._pieces: dict[Unit, list[Array]] = {}
+        self._pieces: dict[Unit, list[Piece]] = {}
 
-    def pieces(self, unit: Unit) -> list[Array]:
+    def pieces(self, unit: Unit) -> list[Piece]:
         """Return the pieces of a unit's product."""
         if unit not in self._pieces:
-            self._pieces[unit] = (
-                pieces_of(self.network, unit) if unit.kind in (MATRIX, TABLE) else [np.arange(unit.size)]
-            )
+            self._pieces[unit] = pieces_of(self.network, unit)
         return self._pieces[unit]
 
     def whole(self, unit: Unit, others: Sequence[Unit], data: Arrays | None, taken: Collection[int]) -> list[Option]:
@@ -96,7 +96,7 @@ class Options:
             unit: the unit of the candidate.
             others: units of the reference, the likeliest first.
             data: what enters the unit, if it is what enters `others`, too; None if that isn't known.
-            taken: first elements of the reference's pieces that are used already; they come last.
+            taken: first elements of the reference's pieces that are used already.
         """
         trace = self.network.trace(unit.operand)
         if trace is None:
@@ -105,12 +105,13 @@ class Options:
             ranked = self._vectors(unit, trace, others, data)
         else:
             parts = [
-                (rank, _Part.of(other, offer))
+                (rank, _Part.of(other, offer, self.reference.pieces(other)[0]))
                 for other in others
                 if other.kind == unit.kind and other.size == unit.size
                 for rank, offer in enumerate(self.reference.offers(other, trace.signature))
             ]
-            ranked = self._filled(unit, trace, np.arange(unit.size), parts, data)
+            whole = Piece(np.arange(unit.size), self.pieces(unit)[0].role)
+            ranked = self._filled(unit, trace, whole, parts, data)
         return _sorted(ranked, taken)
 
     def piece(
@@ -120,24 +121,24 @@ class Options:
         trace = self.network.trace(unit.operand)
         if trace is None or unit.kind not in (MATRIX, TABLE):
             return []
-        features = self.pieces(unit)[number]
+        piece = self.pieces(unit)[number]
         parts: list[tuple[int, _Part]] = []
         for other in others:
             if other.kind == unit.kind:
                 offers = self.reference.offers(other, trace.signature)
                 for rank, offer in enumerate(offers):
-                    parts += [(rank, _Part.of(other, p)) for p in self._divided(other, offer, len(features))]
+                    parts += [(rank, part) for part in self._divided(other, offer, len(piece.features))]
         if not parts:
-            parts = [(0, part) for part in self._runs(others, trace, len(features), taken)]
-        return _sorted(self._filled(unit, trace, features, parts, data), taken)
+            parts = [(0, part) for part in self._runs(others, trace, len(piece.features), taken)]
+        return _sorted(self._filled(unit, trace, piece, parts, data), taken)
 
-    def _divided(self, other: Unit, offer: Offer, size: int) -> Iterator[Offer]:
+    def _divided(self, other: Unit, offer: Offer, size: int) -> Iterator[_Part]:
+        """Yield a unit of the reference, or its pieces, if they have as many features."""
+        pieces = self.reference.pieces(other)
         if other.size == size:
-            yield offer
+            yield _Part.of(other, offer, pieces[0])
             return
-        for rows in self.reference.pieces(other):
-            if len(rows) == size:
-                yield _rows(offer, rows)
+        yield from (_Part.of(other, _rows(offer, p.features), p) for p in pieces if len(p.features) == size)
 
     def _runs(self, others: Sequence[Unit], trace: Trace, size: int, taken: Collection[int]) -> Iterator[_Part]:
         """Yield rows of several units that together are as many: each second one, or one after the other."""
@@ -146,10 +147,10 @@ class Options:
             if other.kind != MATRIX:
                 continue
             for offer in self.reference.offers(other, trace.signature)[:1]:
-                for rows in self.reference.pieces(other):
-                    part = _rows(offer, rows)
-                    if int(part.weight.flat[0]) not in taken:
-                        by_size.setdefault(len(rows), []).append(_Part.of(other, part))
+                for piece in self.reference.pieces(other):
+                    part = _Part.of(other, _rows(offer, piece.features), piece)
+                    if part.taken.isdisjoint(taken):
+                        by_size.setdefault(len(piece.features), []).append(part)
         for part_size, parts in by_size.items():
             count, rest = divmod(size, part_size)
             if rest or count < 2 or len(parts) < count:
@@ -164,7 +165,10 @@ class Options:
                     known = [b for b in biases if b is not None]
                     bias = np.concatenate(known) if len(known) == len(biases) else None
                     yield _Part(
-                        run[0].unit, Offer(np.concatenate(weights), bias), frozenset().union(*(p.taken for p in run))
+                        run[0].unit,
+                        Offer(np.concatenate(weights), bias),
+                        run[0].role,
+                        frozenset().union(*(p.taken for p in run)),
                     )
 
     def _several(self, unit: Unit, other: Unit) -> Option | None:
@@ -199,9 +203,10 @@ class Options:
         return trace if trace is not None and not trace.signature else None
 
     def _filled(
-        self, unit: Unit, trace: Trace, features: Array, parts: Sequence[tuple[int, _Part]], data: Arrays | None
+        self, unit: Unit, trace: Trace, piece: Piece, parts: Sequence[tuple[int, _Part]], data: Arrays | None
     ) -> Iterator[tuple[Rank, Option]]:
         """Yield options with a rank for rows of the reference, in their order and in that of a rotary embedding."""
+        features = piece.features
         places = unit.canonical(trace.places)[features]
         bias = self._bias(unit)
         bias_places = None if bias is None else np.broadcast_to(bias.places.reshape(-1), (unit.size,))[features]
@@ -220,7 +225,8 @@ class Options:
                         numbers = offer.bias if order is None else offer.bias[order]
                         fillings.append(Filling(bias.name, bias_places, numbers))
                     option = Option(tuple(fillings), part.taken, number > 0 or columns > 0)
-                    yield (lacking, option.is_reordered, places_of.setdefault(part.unit, place), deep), option
+                    is_other = part.role != piece.role
+                    yield (lacking, option.is_reordered, is_other, places_of.setdefault(part.unit, place), deep), option
 
     def _orders(self, unit: Unit, other: Unit, size: int) -> Iterator[Array | None]:
         """Yield orders of rows: as they are, and pairs for the halves of each head, and the other way round."""
@@ -289,7 +295,7 @@ class Options:
                     inside = places >= 0
                     filling = Filling(trace.name, places[inside], weight[inside])
                     taken = frozenset((int(weight.flat[0]),))
-                    yield (other.node.op != unit.node.op, rank > 0, 0, 0), Option((filling,), taken, rank > 0)
+                    yield (other.node.op != unit.node.op, rank > 0, False, 0, 0), Option((filling,), taken, rank > 0)
 
     def _alike(
         self, unit: Unit, other: Unit, weight: Array, shape: tuple[int, ...], data: Arrays | None
@@ -326,9 +332,9 @@ def _equal(one: object, other: object) -> bool:
 
 
 def _sorted(ranked: Iterable[tuple[Rank, Option]], taken: Collection[int]) -> list[Option]:
-    """Return options by rank; those that use again what is used already come last."""
-    order = sorted(ranked, key=lambda item: (not item[1].taken.isdisjoint(taken), item[0]))
-    return [option for _, option in order]
+    """Return options by rank; those that use again what is used already only if there are no others."""
+    options = [option for _, option in sorted(ranked, key=lambda item: item[0])]
+    return [option for option in options if option.taken.isdisjoint(taken)] or options
 
 
 def same_features(one: Arrays, axis: int, other: Arrays, other_axis: int) -> Array | None:

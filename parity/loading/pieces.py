@@ -7,6 +7,7 @@ those are that a rotary embedding turns.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,11 +15,29 @@ from ...runtime.ir.types import Node, Value
 from ...runtime.ops.registry import get
 from ..sides.records import Array
 from .network import Network
-from .units import Unit
+from .units import MATRIX, TABLE, Unit
+
+Role = tuple[str, int]
+"""The operation that uses a piece first, and of a product of two pieces which factor it is."""
 
 
-def pieces_of(network: Network, unit: Unit) -> list[Array]:
-    """Return the numbers of the features of each piece of a unit's product, in the order in which they are used."""
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Features that are used together.
+
+    Attributes:
+        features: their numbers, in the order in which they are used.
+        role: what uses them; empty if nothing does.
+    """
+
+    features: Array
+    role: Role = ("", 0)
+
+
+def pieces_of(network: Network, unit: Unit) -> list[Piece]:
+    """Return the pieces of a unit's product; a vector, or anything else, is one piece."""
+    if unit.kind not in (MATRIX, TABLE):
+        return [Piece(np.arange(unit.size))]
     return _Pieces(network, unit).pieces()
 
 
@@ -47,8 +66,10 @@ class _Pieces:
         self.parent = np.arange(unit.size)
         self.order: dict[int, None] = {}
         """The features in the order in which they are used."""
+        self.roles: dict[int, Role] = {}
+        """For features, what uses them first."""
 
-    def pieces(self) -> list[Array]:
+    def pieces(self) -> list[Piece]:
         """Return the pieces."""
         shape = [int(str(dim)) for dim in self.unit.output.shape]
         along = [1] * len(shape)
@@ -56,7 +77,7 @@ class _Pieces:
         numbers = np.broadcast_to(np.arange(self.unit.size).reshape(along), shape)
         tracked: dict[Value, Array] = {self.unit.output: numbers}
         if self.unit.output in self.network.program.outputs:
-            self._end(numbers)
+            self._end(numbers, ("result", 0))
         start = self.network.rank[self.unit.output]
         for node in self.network.program.nodes[start + 1 :]:
             if any(value in tracked for value in node.inputs if value is not None):
@@ -71,7 +92,10 @@ class _Pieces:
             if all(feature in rank for feature in features):
                 features.sort(key=rank.__getitem__)
         groups = [*used, idle] if idle else used
-        return [np.asarray(features, np.int64) for features in sorted(groups, key=min)]
+        return [
+            Piece(np.asarray(features, np.int64), next((self.roles[f] for f in features if f in self.roles), ("", 0)))
+            for features in sorted(groups, key=min)
+        ]
 
     def _follow(self, node: Node, tracked: dict[Value, Array]) -> None:
         """Track the features through a node, or end where it isn't linear."""
@@ -79,12 +103,12 @@ class _Pieces:
         numbers = {p: tracked[value] for p in positions if (value := node.inputs[p]) is not None}
         result = self._through(node, numbers)
         if result is None:
-            for of_operand in numbers.values():
-                self._end(of_operand)
+            for position, of_operand in numbers.items():
+                self._end(of_operand, (node.op, position if node.op == "matmul" else 0))
             return
         tracked[node.outputs[0]] = result
         if node.outputs[0] in self.network.program.outputs:
-            self._end(result)
+            self._end(result, ("result", 0))
 
     def _through(self, node: Node, numbers: dict[int, Array]) -> Array | None:
         """Return the features in a node's result; None if it isn't linear in them."""
@@ -117,12 +141,14 @@ class _Pieces:
     def _broadcast(self, node: Node, numbers: Array) -> Array:
         return np.broadcast_to(numbers, [int(str(dim)) for dim in node.outputs[0].shape])
 
-    def _end(self, numbers: Array) -> None:
+    def _end(self, numbers: Array, role: Role) -> None:
         """Unite the features that an operation has together."""
         features, first = np.unique(numbers, return_index=True)
         inside = features >= 0
         features = features[inside][np.argsort(first[inside])]
         self.order.update(dict.fromkeys(features.tolist()))
+        for feature in features.tolist():
+            self.roles.setdefault(feature, role)
         self._unite(features.tolist())
 
     def _unite_pairs(self, one: Array, other: Array) -> None:

@@ -14,7 +14,7 @@ from ..sides.records import Array
 from ..weights.computed import Computed
 from .agreement import ValueIndex
 from .network import Network, Signature
-from .pieces import head_sizes, pieces_of
+from .pieces import Piece, head_sizes, pieces_of
 from .sources import Sources, numbers_of
 from .units import MATRIX, TABLE, VECTOR, Unit, units_of
 
@@ -52,7 +52,7 @@ class Reference:
         self.arrays = {value: [run[value] for run in runs] for value in runs[0]}
         self.index = ValueIndex({v: a for v, a in self.arrays.items() if is_floating(a[0].dtype) and _varies(a)})
         self.outputs = [value for value in network.program.outputs if value in self.arrays]
-        self._pieces: dict[Unit, list[Array]] = {}
+        self._pieces: dict[Unit, list[Piece]] = {}
         self._offers: dict[tuple[Unit, Signature], list[Offer]] = {}
 
     @cached_property
@@ -72,12 +72,10 @@ class Reference:
         units = {unit for value in self.index.find(arrays) for unit in self.by_data.get(value, [])}
         return sorted(units, key=lambda unit: unit.number)
 
-    def pieces(self, unit: Unit) -> list[Array]:
+    def pieces(self, unit: Unit) -> list[Piece]:
         """Return the pieces of a unit's product."""
         if unit not in self._pieces:
-            self._pieces[unit] = (
-                pieces_of(self.network, unit) if unit.kind in (MATRIX, TABLE) else [np.arange(unit.size)]
-            )
+            self._pieces[unit] = pieces_of(self.network, unit)
         return self._pieces[unit]
 
     def heads(self, unit: Unit) -> list[int]:

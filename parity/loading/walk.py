@@ -39,6 +39,7 @@ class State:
         numbers: for each element of a tensor of the candidate, the number of the reference's; -1 if not chosen.
         taken: first elements of the reference's pieces that are used.
         done: numbers of the units that are filled.
+        pieces: of other units, number and number of each piece that is filled.
         agrees: whether each of the values is one of the reference's.
     """
 
@@ -46,6 +47,7 @@ class State:
     numbers: dict[str, Array]
     taken: frozenset[int] = frozenset()
     done: frozenset[int] = frozenset()
+    pieces: frozenset[tuple[int, int]] = frozenset()
     agrees: dict[Value, bool] = field(default_factory=dict)
 
     def copy(self) -> State:
@@ -235,6 +237,9 @@ class Walk:
             count = len(self.options.pieces(unit)) if others and unit.kind in (MATRIX, TABLE) else 0
             filled = False
             for number in range(count):
+                if (unit.number, number) in state.pieces:
+                    filled = True
+                    continue
                 options = self.options.piece(unit, number, others, entering, state.taken)
                 if options:
                     state = self._choose(state, Choice(unit, number, state, options))
@@ -313,6 +318,8 @@ class Walk:
             flat[filling.places.reshape(-1)[fresh]] = filling.numbers.reshape(-1)[fresh]
             state.numbers[filling.name] = numbers
         state.taken |= option.taken
+        if choice.piece is not None:
+            state.pieces |= {(choice.unit.number, choice.piece)}
         try:
             is_last = choice.piece is None or choice.piece == len(self.options.pieces(choice.unit)) - 1
             return self._end(state, choice.unit) if is_last else self._advance(state, choice.unit)
@@ -374,7 +381,7 @@ class Walk:
         self.best, self.returns = None, 0
         self._give_up(best, value)
         state.values, state.numbers, state.taken = best.values, best.numbers, best.taken
-        state.done, state.agrees = best.done, best.agrees
+        state.done, state.pieces, state.agrees = best.done, best.pieces, best.agrees
         return None
 
     def _give_up(self, state: State, value: Value | None) -> None:

@@ -86,7 +86,7 @@ REFUSED = {
     '"old." = "new."': "no name in the checkpoint matches 'old.*'",
     '"a.*" = "b"': "'a.*' and 'b' must have the same number of `*`",
     "a.weight = 'b'": 'Put a name with a dot in quotes: "fc.weight" = "fc.weight"',
-    '"a.weight" = 3': "'a.weight': needed a name or a table with to, transpose, expand_dims or drop, given 3",
+    '"a.weight" = 3': "'a.weight': needed a name or a table with to, transpose, expand_dims, drop or from, given 3",
     '"a.weight" = { too = "b" }': "needed a name or a table",
     '"a.weight" = {}': "needed a name or a table",
     '"a.weight" = { drop = false }': "a drop is { drop = true } alone",
