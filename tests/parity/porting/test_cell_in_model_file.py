@@ -75,7 +75,8 @@ def test_right_port() -> None:
     assert pairs["features.0"]["how"] == "class and order"
     assert pairs["act"]["cell"] is None
     assert report["unpaired"] == ["act"]
-    assert {"parameter": "bn.gamma", "source": "features.1.weight", "how": "layer"} in report["weights"]
+    carried = {"parameter": "bn.gamma", "source": "features.1.weight", "how": "layer", "layout": ""}
+    assert carried in report["weights"]
     suite = ElementTree.parse("report.xml").getroot()[0]
     properties = {p.get("name"): p.get("value") for p in suite.iter("property")}
     assert properties["port of features.0"] == "conv (Conv2d, by class and order)"
