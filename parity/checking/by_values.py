@@ -13,6 +13,7 @@ from ...runtime.errors import CellbridgeError, UnsupportedOperators, UsageError
 from ...runtime.ir.program import Program
 from ..comparison.trial import Trial
 from ..inputs.onnx_optionals import first_line
+from ..modules.answers import answers_of
 from ..onnx_cells.compare import ModuleAndFile
 from ..options import Options
 from ..report.detail import pluralize
@@ -20,8 +21,8 @@ from ..report.globs import list_names
 from ..report.report import Report
 from ..results.comparison import Comparison
 from ..sides.abilities import HasProgram
-from ..sides.records import Array
-from ..sides.run import ReferenceRun, Run
+from ..sides.records import Array, Records
+from ..sides.run import FORWARD, ReferenceRun, Run, Wanted
 from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
@@ -81,15 +82,30 @@ def compare_by_values(
         CellbridgeError: the candidate can't be captured, its program has other gradients, or it doesn't run.
     """
     side = candidate.side
-    program = _program_of(side, options)
-    pair = ModuleAndFile(module, program, options, progress, name, side.name, side.capabilities.is_port)
-    alignment = pair.align_inputs(args, kwargs)
-    report = pair.judge_alignment(alignment)
+    program, records = _captured(side, options)
     names = [name for name, _ in module.named_parameters()]
     reference = TorchSide.of_options(name, module, args, kwargs, options, cell_paths=[""], lone=names)
+    pair = ModuleAndFile(module, program, options, progress, name, side.name, side.capabilities.is_port)
+    answers = None
+    if side.capabilities.is_port:
+        answers = answers_of(reference.run(Run("float64", FORWARD)), records, options, is_port=True)
+    if answers is None or answers.lone[1]:
+        return _judge(pair, reference, candidate)
+    with answers.applied_to_reference(module):
+        report = _judge(pair, reference, candidate)
+    report.structure += answers.differences()
+    report.conditions.remarks += [answers.coverage] if answers.coverage else []
+    return report
+
+
+def _judge(pair: ModuleAndFile, reference: TorchSide, candidate: Candidate) -> Report:
+    """Compare a candidate's program Cell by Cell, and the candidate itself with the reference at the results."""
+    side, options = candidate.side, pair.options
+    alignment = pair.align_inputs(reference.args, dict(reference.kwargs))
+    report = pair.judge_alignment(alignment)
     itself = candidate.at_results([each for each in side.parameters() if alignment.side.is_computed(each)])
     probed = replace(options, probe=options.probe and candidate.is_probed)
-    trial = Trial(reference, [itself], probed, progress, [reference, itself])
+    trial = Trial(reference, [itself], probed, pair.progress, [reference, itself])
     of_itself = [c for _, c in trial.judge(itself) if c.feeding != "isolated" and c.kind in END_TO_END]
     root = report.cells[""]
     root.comparisons = [c for c in root.comparisons if not _is_end_to_end(c)] + of_itself
@@ -121,21 +137,21 @@ def by_names_note(error: CellbridgeError) -> str:
     return f"Cells were paired by names, not by values: {reason}"
 
 
-def _program_of(side: SideWithProgram, options: Options) -> Program:
-    """Return the program of a network.
+def _captured(side: SideWithProgram, options: Options) -> tuple[Program, Records]:
+    """Return the program of a network, and what the network itself computes in float64.
 
     Raises:
         CellbridgeError: it can't be captured, or its parameters have other gradients than the network's.
     """
-    interpreter = side.in_interpreter()
-    if options.grads:
-        captured = interpreter.run(Run("float64"))
-        own = side.run(Run("float64", reference=ReferenceRun.of(captured, captured.gradients.cotangents)))
-        largest = max(map(size, own.gradients.parameters.values()), default=0.0)
-        for name, gradient in own.gradients.parameters.items():
-            if not _is_same(gradient, captured.gradients.parameters.get(name), largest):
-                raise UsageError(f"the gradient of {name} in the {side.name} isn't that of its captured program")
-    return interpreter.program
+    interpreter, wanted = side.in_interpreter(), Wanted(options.grads)
+    captured = interpreter.run(Run("float64", wanted))
+    cotangents = captured.gradients.cotangents if options.grads else None
+    own = side.run(Run("float64", wanted, ReferenceRun.of(captured, cotangents)))
+    largest = max(map(size, own.gradients.parameters.values()), default=0.0)
+    for name, gradient in own.gradients.parameters.items():
+        if not _is_same(gradient, captured.gradients.parameters.get(name), largest):
+            raise UsageError(f"the gradient of {name} in the {side.name} isn't that of its captured program")
+    return interpreter.program, own
 
 
 def _is_same(gradient: Array | None, other: Array | None, largest: float) -> bool:

@@ -95,6 +95,13 @@ class Answers:
         ):
             yield
 
+    @contextlib.contextmanager
+    def applied_to_reference(self, reference: torch.nn.Module) -> Iterator[None]:
+        """Within the context, the reference returns what the candidate does, all of whose results have a partner."""
+        places = [i for i, _ in sorted(self.pairs, key=lambda pair: pair[1])]
+        with _returning(reference, places, lambda tensors: unflatten(self.candidate, tensors), []):
+            yield
+
     def _container(self) -> Callable[[list[Any]], Any]:
         """Return what puts tensors into the reference's container, or into one of its kind if some are left out."""
         if len(self.pairs) == self.reference.tensors:
@@ -124,12 +131,25 @@ def common_answers(
             records.append(side.run(Run("float64", FORWARD)))
         except CellbridgeError:
             return None  # the comparison itself says what is wrong
-    ours, theirs = (one.result for one in records)
-    if ours is None or theirs is None or not match_results(ours, theirs).differences:
+    ours, theirs = records
+    return answers_of(ours, theirs, options)
+
+
+def answers_of(reference: Records, candidate: Records, options: Options, *, is_port: bool = False) -> Answers | None:
+    """Return the results that two runs have in common; None if the containers agree, or no tensor has a partner.
+
+    Args:
+        reference: records of the reference.
+        candidate: records of the candidate.
+        options: options of the run.
+        is_port: whether the candidate is a port, which may return the same tensors in another container.
+    """
+    ours, theirs = reference.result, candidate.result
+    if ours is None or theirs is None or not match_results(ours, theirs, is_port=is_port).differences:
         return None
     if any(map(_holds_values, (ours, theirs))) or _is_other_order(ours, theirs):
         return None
-    pairs = _pair([_results(one) for one in records], ours, theirs)
+    pairs = _pair([_results(one) for one in (reference, candidate)], ours, theirs)
     if not pairs or (options.loss is not None and len(pairs) < ours.tensors):
         return None  # a loss reads the reference's own result
     return Answers(ours, theirs, pairs)

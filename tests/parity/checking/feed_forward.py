@@ -31,14 +31,23 @@ class Network(nn.Module):
         return {"logits": self.head(self.block(self.words(ids)))}
 
 
+class Talkative(Network):
+    """Returns hidden states, too, as libraries do."""
+
+    def forward(self, ids: Tensor) -> dict[str, Any]:
+        words = self.words(ids)
+        mixed = self.block(words)
+        return {"logits": self.head(mixed), "states": (words, mixed)}
+
+
 CELLS = {"words", "block", "block.norm", "block.up", "block.activation", "block.down", "head"}
 
 
-def make() -> tuple[Network, tuple[Tensor, ...]]:
+def make(kind: type[Network] = Network) -> tuple[Network, tuple[Tensor, ...]]:
     """Return the network with weights of which no two are equal, and its inputs."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        module = Network()
+        module = kind()
         with torch.no_grad():
             for parameter in module.parameters():
                 parameter += 0.3 * torch.randn_like(parameter)

@@ -15,7 +15,7 @@ from cellbridge.parity.sides.eager import Eager
 from cellbridge.parity.weights.mapping import own_weights
 from cellbridge.runtime import Parameter, Tensor, nn, ops
 from cellbridge.runtime.errors import UsageError
-from tests.parity.checking.feed_forward import CELLS, EPS, Network, arrays, make
+from tests.parity.checking.feed_forward import CELLS, EPS, Network, Talkative, arrays, make
 
 
 class Port(nn.Cell):
@@ -44,6 +44,15 @@ def test_a_port_of_other_names_is_compared_cell_by_cell_with_its_own_weights() -
     compared = {c.tensor for cell in report.cells.values() for c in cell.comparisons if c.kind == "parameter gradient"}
     assert compared == dict(module.named_parameters()).keys()
     assert any("the Cell kept its own weights, since" in note for note in report.notes)
+
+
+def test_results_that_only_the_module_returns_are_said() -> None:
+    module, inputs = make(Talkative)
+    report = parity.compare(module, Port(arrays(module)), inputs)
+    assert report.ok, str(report)
+    assert report.conditions.remarks == ["in 1 of 3 results"]
+    assert [difference.kind for difference in report.structure] == ["other result"]
+    assert not parity.compare(module, Port(arrays(module)), inputs, strict=True).ok
 
 
 @pytest.mark.causes
