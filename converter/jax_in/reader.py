@@ -14,6 +14,7 @@ from ...runtime.errors import CellbridgeError, ConversionError
 from ...runtime.ir.types import Source, as_dtype
 from ...runtime.tracing import Builder, SymbolicTensor
 from ..unsupported import Unsupported
+from .sources import source_of
 from .tables import control_flow, indexing, layers, numbers, shapes
 from .tables.table import TABLE
 
@@ -49,15 +50,16 @@ class Reader:
     Args:
         builder: the builder of the program, or of a sub-program.
         found: what was found, which readers of sub-programs share.
+        calling: the line of the call whose body is read; None outside of calls.
     """
 
-    def __init__(self, builder: Builder, found: Found) -> None:
-        self.builder, self.found = builder, found
+    def __init__(self, builder: Builder, found: Found, calling: Source | None = None) -> None:
+        self.builder, self.found, self.calling = builder, found, calling
 
     def inside(self, tensors: Iterable[Any]) -> Reader:
         """Return the reader for the sub-program that tensors belong to."""
         builder = next((x.builder for x in tensors if isinstance(x, SymbolicTensor)), self.builder)
-        return Reader(builder, self.found)
+        return Reader(builder, self.found, self.calling)
 
     def note(self, text: str) -> None:
         """Add a remark."""
@@ -120,15 +122,17 @@ class Reader:
             return list(results) if equation.primitive.multiple_results else [results]
         name = str(equation.primitive)
         given = ", ".join(variable.aval.str_short() for variable in equation.invars)
+        source = source_of(equation, f"{name}({given})", self.calling)
         try:
             translation = TABLE.get(name)
             if translation is None:
                 raise Unsupported("")
-            with self.builder.at(0, Source("", 0, "", f"{name}({given})")):
-                results = translation(self, *map(self._tensor, operands), **equation.params)
+            inside = Reader(self.builder, self.found, source)
+            with self.builder.at(0, source):
+                results = translation(inside, *map(self._tensor, operands), **equation.params)
         except Unsupported as reason:
             label = f"{name} ({reason})" if str(reason) else name
-            self.found.unsupported.append((label, "", f"of {given}"))
+            self.found.unsupported.append((label, "", f"of {given}" + (f", {source}" if source.file else "")))
             return [MISSING] * len(equation.outvars)
         except Incomplete:
             return [MISSING] * len(equation.outvars)

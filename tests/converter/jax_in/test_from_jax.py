@@ -203,6 +203,36 @@ def test_what_cannot_be_translated_is_listed() -> None:
         converter.from_jax(lambda x, seed: x + jax.random.normal(jax.random.key(seed), x.shape), X, np.int32(0))
 
 
+@jax.jit
+def jitted(x: Any) -> Any:
+    return jnp.sin(jnp.where(x > 0, x, 0))
+
+
+def lines(x: Any) -> Any:
+    first = jnp.where(x > 1, x, 0)  # JAX compiles `where` by itself, once
+    second = jnp.where(first > 2, first, 0)
+    return jitted(second)
+
+
+def test_a_node_has_the_line_that_it_comes_from() -> None:
+    program = converter.from_jax(lines, X)
+    sources = [node.source for node in program.nodes if node.op in ("where", "sin")]
+    assert [source.text.split("  #")[0] for source in sources if source is not None] == [
+        "first = jnp.where(x > 1, x, 0)",
+        "second = jnp.where(first > 2, first, 0)",
+        "return jnp.sin(jnp.where(x > 0, x, 0))",
+        "return jnp.sin(jnp.where(x > 0, x, 0))",
+    ]
+    assert {source.file for source in sources if source is not None} == {__file__}
+    with pytest.raises(UnsupportedOperators, match=r"cholesky\n.*test_from_jax.py:\d+: converter.from_jax"):
+        converter.from_jax(lambda x: jnp.linalg.cholesky(x @ x.T), X)
+
+
+def test_nodes_of_a_librarys_network_have_no_line() -> None:
+    program = converter.from_jax(jax.nn.softmax, X)
+    assert {node.source.file for node in program.nodes if node.source is not None} == {""}
+
+
 def test_random_numbers_of_a_fixed_key_are_constants() -> None:
     check(lambda x: x + jax.random.normal(jax.random.key(0), (3, 4)), X)
 

@@ -66,6 +66,7 @@ def test_a_fault_is_placed_and_named(fault: str, cell: str, words: str) -> None:
     report = parity.compare(module, port(module, fault), inputs)
     assert report.failing == [cell], str(report)
     assert any(words in cause.summary for cause in report.cells[cell].causes), str(report)
+    assert 'y = jax.nn.gelu(y @ params["wide"]' in str(report)  # the line that it comes from
 
 
 def decomposed(x: Any) -> Any:
