@@ -13,12 +13,13 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from . import table
+from . import loading, table
 from .measuring import PARTS, crashed, faults_of, measure
 from .proving import problems
 from .twin import twins
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
+LOADED = Path(__file__).parent / "LOADED.md"
 LINES = Path(__file__).parent / "results.jsonl"
 UNSTABLE = ("seconds", "said")
 
@@ -30,6 +31,11 @@ def main() -> None:
     )
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="number of processes; by default 1")
     parser.add_argument("--prove", action="store_true", help="prove that pairs and faults are what they claim, and end")
+    parser.add_argument(
+        "--load-weights",
+        action="store_true",
+        help="load the reference's weights into candidates with others; writes LOADED.md if all pairs are measured",
+    )
     arguments = parser.parse_args()
     names = [name for name in twins() if fnmatch.fnmatchcase(name, arguments.glob)]
     if not names:
@@ -38,6 +44,9 @@ def main() -> None:
         wrong = [line for name in names for line in problems(twins()[name], tuple(faults_of(twins()[name]).values()))]
         print("\n".join([*wrong, f"{len(names)} pairs, {len(wrong)} problems"]))
         sys.exit(bool(wrong))
+    if arguments.load_weights:
+        load_all([name for name in names if name in loading.torch_pairs()], arguments.workers, arguments.glob == "*")
+        return
     rows = measure_all(names, arguments.workers)
     lines = [json.dumps(_stable(row), ensure_ascii=False) for row in rows]
     print("\n".join([*lines, "", *table.misses(rows), "", table.text(rows)]))
@@ -59,6 +68,17 @@ def measure_all(names: Sequence[str], workers: int) -> list[dict[str, Any]]:
             results[name, part] = future.result() if error is None else crashed(name, part, error)
             print(f"{name} {part}: {results[name, part]['seconds']} s", file=sys.stderr, flush=True)
     return [{"pair": name, **{part: results[name, part] for part in PARTS}} for name in names]
+
+
+def load_all(names: Sequence[str], workers: int, is_all: bool) -> None:
+    """Load weights into all pairs, print the figures and, if these are all pairs of two torch modules, write them."""
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = "1"
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        rows = list(pool.map(loading.measure_loading, names))
+    print("\n".join([*loading.misses(rows), "", loading.text(rows)]))
+    if is_all:
+        LOADED.write_text(loading.page(rows), encoding="utf-8")
 
 
 def _stable(row: dict[str, Any]) -> dict[str, Any]:

@@ -84,11 +84,13 @@ def require_new_map(path: str | PathLike[str]) -> None:
 
 def hint_at_loading(reference: torch.nn.Module, candidate: torch.nn.Module) -> list[str]:
     """Return advice if no weight of the candidate has the numbers of one of the reference's, but as many are there."""
-    ours, theirs = ([p.detach() for _, p in named_parameters(one) if p.numel() > 1] for one in (reference, candidate))
-    counts = sum(p.numel() for p in ours), sum(p.numel() for p in theirs)
+    of_reference, of_candidate = (
+        [p.detach() for _, p in named_parameters(module) if p.numel() > 1] for module in (reference, candidate)
+    )
+    counts = sum(p.numel() for p in of_reference), sum(p.numel() for p in of_candidate)
     if not all(counts) or abs(counts[0] - counts[1]) > ALIKE * counts[0]:
         return []
-    drawn = [{_sums(p) for p in one if p.dim() > 1} for one in (ours, theirs)]
+    drawn = [{_sums(p) for p in module if p.dim() > 1} for module in (of_reference, of_candidate)]
     if not all(drawn) or drawn[0] & drawn[1]:
         return []
     return [

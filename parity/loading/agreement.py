@@ -35,12 +35,12 @@ def moments(arrays: Iterable[Array]) -> Array:
     return np.asarray(rows, np.float64)
 
 
-def agree(one: Array, other: Array) -> bool:
+def agree(first: Array, second: Array) -> bool:
     """Whether the moments of two values are equal up to rounding."""
-    bound = CLOSE * one
-    apart = np.abs(one - other)
+    bound = CLOSE * first
+    apart = np.abs(first - second)
     return bool(
-        np.array_equal(one[:, 5], other[:, 5])
+        np.array_equal(first[:, 5], second[:, 5])
         and np.all(apart[:, 0] <= bound[:, 0])
         and np.all(apart[:, 1] <= bound[:, 0])
         and np.all(apart[:, 2] <= bound[:, 2])

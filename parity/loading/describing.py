@@ -32,18 +32,19 @@ def describe(numbers: Array, sources: Sources) -> Assembly | None:
     _, order = np.unique(np.searchsorted(firsts, chosen, side="right") - 1, return_index=True)
     used = [sources.source_of(int(chosen[place])) for place in sorted(order.tolist())]
     for axes, from_axes in _readings(numbers.ndim, {len(sources.shape(source)) for source in used}):
-        found = _as_rows(numbers, sources, used, axes, from_axes)
-        if found is not None:
-            return found
+        assembly = _as_rows(numbers, sources, used, axes, from_axes)
+        if assembly is not None:
+            return assembly
     return None
 
 
 def _readings(rank: int, ranks: set[int]) -> Iterator[tuple[Axes, Axes]]:
     """Yield the axes of rows of a tensor, and of those that it is made of, the simplest first."""
-    mine = list(_row_axes(rank))
-    theirs = [axes for axes in _row_axes(max(ranks)) if max(axes, default=0) < max(1, min(ranks))]
+    row_axes = list(_row_axes(rank))
+    source_axes = [axes for axes in _row_axes(max(ranks)) if max(axes, default=0) < max(1, min(ranks))]
     yield from sorted(
-        itertools.product(mine, theirs), key=lambda pair: (pair != ((0,), (0,)), len(pair[0]) + len(pair[1]), pair)
+        itertools.product(row_axes, source_axes),
+        key=lambda pair: (pair != ((0,), (0,)), len(pair[0]) + len(pair[1]), pair),
     )
 
 

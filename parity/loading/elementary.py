@@ -189,9 +189,9 @@ def _product_with_root(division: _Division, node: Node) -> None:
     for position, value in enumerate(node.inputs):
         producer = None if value is None else division.before.producers.get(value)
         if producer is not None and producer.op == "rsqrt" and value in division.static:
-            other = node.inputs[1 - position]
+            factor = node.inputs[1 - position]
             root = division.add(producer, "sqrt", producer.inputs, producer.outputs[0].type)
-            division.add(node, "div", (other, root), output)
+            division.add(node, "div", (factor, root), output)
             return
     division.nodes.append(node)
 

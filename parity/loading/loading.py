@@ -26,9 +26,10 @@ from ..weights.port_map import port_arrays
 from .describing import describe
 from .network import Network
 from .reference import Reference
+from .state import Result
 from .symmetry import Exchange, exchanges
 from .units import Unit
-from .walk import Result, Walk
+from .walk import Walk
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 
@@ -89,12 +90,12 @@ def load_by_structure(
     Raises:
         UsageError: a network can't be captured, or has sizes that depend on numbers.
     """
-    other = other_sample(args, kwargs)
-    samples: list[Arguments] = [(args, kwargs), *([other] if other is not None else [])]
-    ours = Reference(_network("reference", reference, samples))
-    walk = Walk(ours, _network("candidate", candidate, samples))
+    second_sample = other_sample(args, kwargs)
+    samples: list[Arguments] = [(args, kwargs), *([second_sample] if second_sample is not None else [])]
+    of_reference = Reference(_network("reference", reference, samples))
+    walk = Walk(of_reference, _network("candidate", candidate, samples))
     result = walk.run()
-    described = {name: describe(numbers, ours.sources) for name, numbers in result.numbers.items()}
+    described = {name: describe(numbers, of_reference.sources) for name, numbers in result.numbers.items()}
     of_program = {name: assembly for name, assembly in described.items() if assembly is not None}
     assemblies = _with_aliases(reference, candidate, of_program)
     tensors = {**dict(named_buffers(reference)), **dict(named_parameters(reference, remove_duplicate=False))}
@@ -116,16 +117,20 @@ def _with_aliases(
     reference: torch.nn.Module, candidate: torch.nn.Module, assemblies: Mapping[str, Assembly]
 ) -> dict[str, Assembly]:
     """Return assemblies for all names of tied parameters, made of those of the reference where it has several."""
-    ours, theirs = (_aliases(module) for module in (reference, candidate))
+    of_reference, of_candidate = (_aliases(module) for module in (reference, candidate))
     result: dict[str, Assembly] = {}
     for name, assembly in assemblies.items():
         (source, *more) = assembly.names
-        others = iter(() if more else [other for other in ours.get(source, ()) if other != source])
+        others = iter(
+            () if more else [second_sample for second_sample in of_reference.get(source, ()) if second_sample != source]
+        )
         result[name] = assembly
-        for alias in theirs.get(name, ()):
+        for alias in of_candidate.get(name, ()):
             if alias != name:
-                other = next(others, source)
-                result[alias] = replace(assembly, sources=(other,)) if assembly.sources == (source,) else assembly
+                second_sample = next(others, source)
+                result[alias] = (
+                    replace(assembly, sources=(second_sample,)) if assembly.sources == (source,) else assembly
+                )
     return result
 
 
@@ -149,15 +154,17 @@ def load_by_map(reference: torch.nn.Module, candidate: torch.nn.Module, path: st
         UsageError: the file can't be read, or a line names nothing or doesn't fit the shapes.
     """
     weight_map = read_map(str(path))
-    ours, theirs = (
-        {**dict(named_buffers(one)), **dict(named_parameters(one, remove_duplicate=False))}
-        for one in (reference, candidate)
+    of_reference, of_candidate = (
+        {**dict(named_buffers(module)), **dict(named_parameters(module, remove_duplicate=False))}
+        for module in (reference, candidate)
     )
-    arrays = port_arrays(weight_map, {name: as_array(tensor) for name, tensor in ours.items()}, set(theirs)).arrays
+    arrays = port_arrays(
+        weight_map, {name: as_array(tensor) for name, tensor in of_reference.items()}, set(of_candidate)
+    ).arrays
     for name, array in arrays.items():
-        if array.shape != tuple(theirs[name].shape):
+        if array.shape != tuple(of_candidate[name].shape):
             raise UsageError(
-                f"{path}: {name!r}: the candidate's has shape {list(theirs[name].shape)}, and the line makes "
+                f"{path}: {name!r}: the candidate's has shape {list(of_candidate[name].shape)}, and the line makes "
                 f"{list(array.shape)}"
             )
     parameters = [name for name, _ in named_parameters(candidate)]

@@ -82,21 +82,23 @@ class Network:
     @cached_property
     def names_in(self) -> dict[Value, frozenset[str]]:
         """The stored tensors that each static value is computed from."""
-        found = {value: frozenset((name,)) for name, value in self.value_of.items()}
+        result_by_name = {value: frozenset((name,)) for name, value in self.value_of.items()}
         for node in self.program.nodes:
             if node.outputs and node.outputs[0] in self.static:
-                names = frozenset[str]().union(*(found.get(v, frozenset()) for v in node.inputs if v is not None))
-                found |= dict.fromkeys(node.outputs, names)
-        return found
+                names = frozenset[str]().union(
+                    *(result_by_name.get(v, frozenset()) for v in node.inputs if v is not None)
+                )
+                result_by_name |= dict.fromkeys(node.outputs, names)
+        return result_by_name
 
     @cached_property
     def consumers(self) -> dict[Value, list[Node]]:
         """The nodes that use each value, in order."""
-        found: dict[Value, list[Node]] = {}
+        result_by_name: dict[Value, list[Node]] = {}
         for node in self.program.nodes:
             for value in dict.fromkeys(value for value in node.inputs if value is not None):
-                found.setdefault(value, []).append(node)
-        return found
+                result_by_name.setdefault(value, []).append(node)
+        return result_by_name
 
     def apply(self, node: Node, operands: Sequence[Array | None]) -> tuple[Array, ...]:
         """Return the outputs of a node on operands."""
@@ -202,7 +204,7 @@ def statistics(program: Program) -> dict[str, Value]:
     """Return the buffers that are statistics of norms, by name: what is subtracted, or divided by, or its root."""
     name_of = {b.value: name for name, b in program.buffers.items() if is_floating(b.value.dtype) and b.data.ndim}
     roots: set[Value] = set()
-    found: dict[str, Value] = {}
+    result_by_name: dict[str, Value] = {}
     for node in program.nodes:
         of_buffers = [value for value in node.inputs if value is not None and value in name_of]
         if node.op in _OF_STATISTICS and of_buffers:
@@ -213,8 +215,8 @@ def statistics(program: Program) -> dict[str, Value]:
             (value,) = of_buffers
             if (node.op in ("sub", "div") and node.inputs[1] is value) or (node.op == "mul" and value in roots):
                 name = name_of[value]
-                found[name] = program.buffers[name].value
-    return found
+                result_by_name[name] = program.buffers[name].value
+    return result_by_name
 
 
 def _signature(node: Node, position: int, others: Sequence[Array | None]) -> Signature:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..sides.records import Array
+from .features import Arrays, same_features
 from .network import Network, Trace
 from .pieces import Piece, Role, head_sizes, pieces_of
 from .reference import Offer, Reference
@@ -17,10 +18,6 @@ from .units import MATRIX, OTHER, TABLE, VECTOR, Unit, varying_axis
 MOST_AXES = 4
 MOST_SIZES = 3
 """The most sizes of heads for which rows in pairs, and in halves, are tried."""
-FEATURES = 1e-5
-"""Relative distance of the sums of features that are the same."""
-
-Arrays = Sequence[Array]
 Rank = tuple[bool, bool, bool, int, int]
 """Whether a bias has no counterpart, or is one; whether rows are in another order; whether something else uses the
 result; position of the unit; foldings."""
@@ -89,7 +86,7 @@ class Options:
             self._pieces[unit] = pieces_of(self.network, unit)
         return self._pieces[unit]
 
-    def whole(self, unit: Unit, others: Sequence[Unit], data: Arrays | None, taken: Collection[int]) -> list[Option]:
+    def whole(self, unit: Unit, originals: Sequence[Unit], data: Arrays | None, taken: Collection[int]) -> list[Option]:
         """Return the options that fill a unit as a whole.
 
         Args:
@@ -100,22 +97,22 @@ class Options:
         """
         trace = self.network.trace(unit.operand)
         if trace is None:
-            return [option for other in others if (option := self._several(unit, other)) is not None]
+            return [option for original in originals if (option := self._several(unit, original)) is not None]
         if unit.kind in (VECTOR, OTHER):
-            ranked = self._vectors(unit, trace, others, data)
+            ranked = self._vectors(unit, trace, originals, data)
         else:
             parts = [
-                (rank, _Part.of(other, offer, self.reference.pieces(other)[0]))
-                for other in others
-                if other.kind == unit.kind and other.size == unit.size
-                for rank, offer in enumerate(self.reference.offers(other, trace.signature))
+                (rank, _Part.of(original, offer, self.reference.pieces(original)[0]))
+                for original in originals
+                if original.kind == unit.kind and original.size == unit.size
+                for rank, offer in enumerate(self.reference.offers(original, trace.signature))
             ]
             whole = Piece(np.arange(unit.size), self.pieces(unit)[0].role)
             ranked = self._filled(unit, trace, whole, parts, data)
         return _sorted(ranked, taken)
 
     def piece(
-        self, unit: Unit, number: int, others: Sequence[Unit], data: Arrays | None, taken: Collection[int]
+        self, unit: Unit, number: int, originals: Sequence[Unit], data: Arrays | None, taken: Collection[int]
     ) -> list[Option]:
         """Return the options that fill a piece of a unit; arguments as of `whole`."""
         trace = self.network.trace(unit.operand)
@@ -123,32 +120,32 @@ class Options:
             return []
         piece = self.pieces(unit)[number]
         parts: list[tuple[int, _Part]] = []
-        for other in others:
-            if other.kind == unit.kind:
-                offers = self.reference.offers(other, trace.signature)
+        for original in originals:
+            if original.kind == unit.kind:
+                offers = self.reference.offers(original, trace.signature)
                 for rank, offer in enumerate(offers):
-                    parts += [(rank, part) for part in self._divided(other, offer, len(piece.features))]
+                    parts += [(rank, part) for part in self._divided(original, offer, len(piece.features))]
         if not parts:
-            parts = [(0, part) for part in self._runs(others, trace, len(piece.features), taken)]
+            parts = [(0, part) for part in self._runs(originals, trace, len(piece.features), taken)]
         return _sorted(self._filled(unit, trace, piece, parts, data), taken)
 
-    def _divided(self, other: Unit, offer: Offer, size: int) -> Iterator[_Part]:
+    def _divided(self, original: Unit, offer: Offer, size: int) -> Iterator[_Part]:
         """Yield a unit of the reference, or its pieces, if they have as many features."""
-        pieces = self.reference.pieces(other)
-        if other.size == size:
-            yield _Part.of(other, offer, pieces[0])
+        pieces = self.reference.pieces(original)
+        if original.size == size:
+            yield _Part.of(original, offer, pieces[0])
             return
-        yield from (_Part.of(other, _rows(offer, p.features), p) for p in pieces if len(p.features) == size)
+        yield from (_Part.of(original, _rows(offer, p.features), p) for p in pieces if len(p.features) == size)
 
-    def _runs(self, others: Sequence[Unit], trace: Trace, size: int, taken: Collection[int]) -> Iterator[_Part]:
+    def _runs(self, originals: Sequence[Unit], trace: Trace, size: int, taken: Collection[int]) -> Iterator[_Part]:
         """Yield rows of several units that together are as many: each second one, or one after the other."""
         by_size: dict[int, list[_Part]] = {}
-        for other in others:
-            if other.kind != MATRIX:
+        for original in originals:
+            if original.kind != MATRIX:
                 continue
-            for offer in self.reference.offers(other, trace.signature)[:1]:
-                for piece in self.reference.pieces(other):
-                    part = _Part.of(other, _rows(offer, piece.features), piece)
+            for offer in self.reference.offers(original, trace.signature)[:1]:
+                for piece in self.reference.pieces(original):
+                    part = _Part.of(original, _rows(offer, piece.features), piece)
                     if part.taken.isdisjoint(taken):
                         by_size.setdefault(len(piece.features), []).append(part)
         for part_size, parts in by_size.items():
@@ -171,28 +168,23 @@ class Options:
                         frozenset().union(*(p.taken for p in run)),
                     )
 
-    def _several(self, unit: Unit, other: Unit) -> Option | None:
+    def _several(self, unit: Unit, original: Unit) -> Option | None:
         """Return the option for a weight that both sides compute from several tensors, in the same way."""
         network = self.reference.network
-        if network.trace(other.operand) is not None:
+        if network.trace(original.operand) is not None:
             return None
-        mine, theirs = (
-            [n for n in one.value_of if n in one.names_in[u.operand]]
-            for one, u in ((self.network, unit), (network, other))
-        )
-        shapes = ([one.stored[n].shape for n in names] for one, names in ((self.network, mine), (network, theirs)))
-        if not all(map(_equal, [next(shapes)], [next(shapes)])):
+        names = [name for name in self.network.value_of if name in self.network.names_in[unit.operand]]
+        original_names = [name for name in network.value_of if name in network.names_in[original.operand]]
+        shapes = [self.network.stored[name].shape for name in names]
+        if shapes != [network.stored[name].shape for name in original_names]:
             return None
         fillings = tuple(
-            Filling(
-                n,
-                np.arange(self.network.stored[n].size),
-                self.reference.sources.numbers(m, np.arange(network.stored[m].size)),
-            )
-            for n, m in zip(mine, theirs, strict=True)
+            Filling(name, places, self.reference.sources.numbers(original_name, places))
+            for name, original_name in zip(names, original_names, strict=True)
+            for places in (np.arange(network.stored[original_name].size),)
         )
         bias = self._bias(unit)
-        offered = None if other.bias_operand is None else network.trace(other.bias_operand)
+        offered = None if original.bias_operand is None else network.trace(original.bias_operand)
         if bias is not None and offered is not None and bias.places.size == offered.places.size:
             numbers = self.reference.sources.numbers(offered.name, offered.places.reshape(-1))
             fillings += (Filling(bias.name, bias.places.reshape(-1), numbers),)
@@ -228,12 +220,12 @@ class Options:
                     is_other = part.role != piece.role
                     yield (lacking, option.is_reordered, is_other, places_of.setdefault(part.unit, place), deep), option
 
-    def _orders(self, unit: Unit, other: Unit, size: int) -> Iterator[Array | None]:
+    def _orders(self, unit: Unit, original: Unit, size: int) -> Iterator[Array | None]:
         """Yield orders of rows: as they are, and pairs for the halves of each head, and the other way round."""
         yield None
         if unit.kind != MATRIX:
             return
-        heads = dict.fromkeys([*self.reference.heads(other), *head_sizes(self.network, unit)])
+        heads = dict.fromkeys([*self.reference.heads(original), *head_sizes(self.network, unit)])
         for head in list(heads)[:MOST_SIZES]:
             if size % head == 0:
                 rows = np.arange(size)
@@ -249,15 +241,15 @@ class Options:
         if weight.size != np.prod(shape):
             return
         axes = (unit.data_axis, part.unit.data_axis)
-        theirs = None if part.unit.data is None else self.reference.arrays.get(part.unit.data)
+        original_data = None if part.unit.data is None else self.reference.arrays.get(part.unit.data)
         if (
             data is not None
-            and theirs is not None
+            and original_data is not None
             and axes[0] is not None
             and axes[1] is not None
             and weight.shape[1] == shape[1]
         ):
-            order = same_features(data, axes[0], theirs, axes[1])
+            order = same_features(data, axes[0], original_data, axes[1])
             if order is not None and len(order) == shape[1]:
                 yield weight[:, order].reshape(shape)
                 return
@@ -275,39 +267,39 @@ class Options:
         """Yield a table, or the rows of it that the candidate has: the first ones, or those from an offset on."""
         weight = part.offer.weight
         rows, wanted = weight.shape[-1], shape[-1]
-        theirs = None if part.unit.data is None else self.reference.arrays.get(part.unit.data)
+        original_data = None if part.unit.data is None else self.reference.arrays.get(part.unit.data)
         start = 0
-        if data is not None and theirs is not None and theirs[0].size == data[0].size:
-            apart = theirs[0].reshape(-1) - data[0].reshape(-1)
+        if data is not None and original_data is not None and original_data[0].size == data[0].size:
+            apart = original_data[0].reshape(-1) - data[0].reshape(-1)
             start = int(apart[0]) if np.all(apart == apart[0]) else 0
         if weight.shape[:-1] == shape[:-1] and start >= 0 and start + wanted <= rows:
             yield weight[..., start : start + wanted]
 
     def _vectors(
-        self, unit: Unit, trace: Trace, others: Sequence[Unit], data: Arrays | None
+        self, unit: Unit, trace: Trace, originals: Sequence[Unit], data: Arrays | None
     ) -> Iterator[tuple[Rank, Option]]:
         places = unit.canonical(trace.places)
-        for other in others:
-            if other.kind not in (VECTOR, OTHER):
+        for original in originals:
+            if original.kind not in (VECTOR, OTHER):
                 continue
-            for offer in self.reference.offers(other, trace.signature):
-                for rank, weight in enumerate(self._alike(unit, other, offer.weight, places.shape, data)):
+            for offer in self.reference.offers(original, trace.signature):
+                for rank, weight in enumerate(self._alike(unit, original, offer.weight, places.shape, data)):
                     inside = places >= 0
                     filling = Filling(trace.name, places[inside], weight[inside])
                     taken = frozenset((int(weight.flat[0]),))
-                    yield (other.node.op != unit.node.op, rank > 0, False, 0, 0), Option((filling,), taken, rank > 0)
+                    yield (original.node.op != unit.node.op, rank > 0, False, 0, 0), Option((filling,), taken, rank > 0)
 
     def _alike(
-        self, unit: Unit, other: Unit, weight: Array, shape: tuple[int, ...], data: Arrays | None
+        self, unit: Unit, original: Unit, weight: Array, shape: tuple[int, ...], data: Arrays | None
     ) -> Iterator[Array]:
         """Yield a vector, or what is added to or multiplied with each element, in the candidate's shape."""
         if weight.size != np.prod(shape, dtype=int):
             return
-        if weight.ndim == len(shape) == 1 and data is not None and unit.data is not None and other.data is not None:
-            theirs = self.reference.arrays.get(other.data)
-            axes = [varying_axis(u.data.shape, u.operand.shape) for u in (unit, other) if u.data is not None]
-            if theirs is not None and axes[0] is not None and axes[1] is not None:
-                order = same_features(data, axes[0], theirs, axes[1])
+        if weight.ndim == len(shape) == 1 and data is not None and unit.data is not None and original.data is not None:
+            original_data = self.reference.arrays.get(original.data)
+            axes = [varying_axis(u.data.shape, u.operand.shape) for u in (unit, original) if u.data is not None]
+            if original_data is not None and axes[0] is not None and axes[1] is not None:
+                order = same_features(data, axes[0], original_data, axes[1])
                 if order is not None and len(order) == shape[0]:
                     yield weight[order]
                     return
@@ -327,44 +319,7 @@ def _rows(offer: Offer, rows: Array) -> Offer:
     return Offer(offer.weight[rows], None if offer.bias is None else offer.bias[rows], offer.folded)
 
 
-def _equal(one: object, other: object) -> bool:
-    return one == other
-
-
 def _sorted(ranked: Iterable[tuple[Rank, Option]], taken: Collection[int]) -> list[Option]:
     """Return options by rank; those that use again what is used already only if there are no others."""
     options = [option for _, option in sorted(ranked, key=lambda item: item[0])]
     return [option for option in options if option.taken.isdisjoint(taken)] or options
-
-
-def same_features(one: Arrays, axis: int, other: Arrays, other_axis: int) -> Array | None:
-    """Return for each feature of a value the feature of another one that has its numbers; None if that isn't clear."""
-    mine, theirs = _sums(one, axis), _sums(other, other_axis)
-    if mine.shape != theirs.shape:
-        return None
-    bound = FEATURES * (np.abs(theirs).max(axis=0) + 1e-300)
-    if np.all(np.abs(mine - theirs) <= bound):
-        return np.arange(len(mine))
-    orders = [np.lexsort(np.round(sums / bound / 10).T) for sums in (mine, theirs)]
-    if not np.all(np.abs(mine[orders[0]] - theirs[orders[1]]) <= bound):
-        return None
-    order = np.empty(len(mine), np.int64)
-    order[orders[0]] = orders[1]
-    return order
-
-
-def _sums(arrays: Arrays, axis: int) -> Array:
-    columns = []
-    for array in arrays:
-        rows = np.moveaxis(np.asarray(array, np.float64), axis, 0).reshape(array.shape[axis], -1)
-        rows = np.where(np.isfinite(rows), rows, 0.0)
-        columns += [rows.sum(1), (rows * rows).sum(1), (rows**3).sum(1)]
-    return np.stack(columns, axis=1)
-
-
-def by_name(fillings: Sequence[Filling]) -> Mapping[str, list[Filling]]:
-    """Return fillings by the tensor that they fill."""
-    found: dict[str, list[Filling]] = {}
-    for filling in fillings:
-        found.setdefault(filling.name, []).append(filling)
-    return found

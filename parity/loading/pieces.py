@@ -151,8 +151,8 @@ class _Pieces:
             self.roles.setdefault(feature, role)
         self._unite(features.tolist())
 
-    def _unite_pairs(self, one: Array, other: Array) -> None:
-        pairs = np.unique(np.stack([one.reshape(-1), other.reshape(-1)]), axis=1)
+    def _unite_pairs(self, first: Array, second: Array) -> None:
+        pairs = np.unique(np.stack([first.reshape(-1), second.reshape(-1)]), axis=1)
         for a, b in pairs.T.tolist():
             if a >= 0 and b >= 0:
                 self._unite([a, b])

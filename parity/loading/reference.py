@@ -58,14 +58,16 @@ class Reference:
     @cached_property
     def by_data(self) -> dict[Value, list[Unit]]:
         """The units that a value enters."""
-        found: dict[Value, list[Unit]] = {}
+        units_by_value: dict[Value, list[Unit]] = {}
         for unit in self.units:
             if unit.data is not None:
-                found.setdefault(unit.data, []).append(unit)
+                units_by_value.setdefault(unit.data, []).append(unit)
             if unit.bias is not None:  # a port may add it elsewhere
                 node, position = unit.bias
-                found.setdefault(unit.product, []).append(Unit(unit.number, node, position, VECTOR, unit.product))
-        return found
+                units_by_value.setdefault(unit.product, []).append(
+                    Unit(unit.number, node, position, VECTOR, unit.product)
+                )
+        return units_by_value
 
     def units_of_data(self, arrays: Sequence[Array]) -> list[Unit]:
         """Return the units that a value with these numbers enters, in order."""
@@ -185,9 +187,9 @@ class Reference:
 
     def _with_number(self, unit: Unit, node: Node, features: Array, weight: str, bias: str | None) -> Iterator[Offer]:
         """Yield the unit with numbers that are multiplied with its result, or added to it."""
-        (other,) = [v for v in node.inputs if v is not None and v in self.network.static]
-        constant = np.asarray(self._static(other), np.float64)
-        if constant.size == 1 and (node.op == "mul" or (node.op == "div" and node.inputs[1] is other)):
+        (operand_beside,) = [v for v in node.inputs if v is not None and v in self.network.static]
+        constant = np.asarray(self._static(operand_beside), np.float64)
+        if constant.size == 1 and (node.op == "mul" or (node.op == "div" and node.inputs[1] is operand_beside)):
             factor = float(constant.reshape(-1)[0])
             numbers = (("times", factor if node.op == "mul" else 1.0 / factor),)
             of_bias = None if bias is None else self._as_vector(Computed("affine", (bias,), numbers), unit.size)
@@ -234,9 +236,9 @@ class Reference:
 
     def _merged(self, unit: Unit, node: Node, value: Value, weight: str) -> Computed | None:
         """Return the weight with a LoRA beside it: two products of the same data, whose result is added."""
-        (other,) = [v for v in node.inputs if v is not value] or [None]
+        (operand_beside,) = [v for v in node.inputs if v is not value] or [None]
         times = 1.0
-        producer = None if other is None else self.network.program.producers.get(other)
+        producer = None if operand_beside is None else self.network.program.producers.get(operand_beside)
         if producer is not None and producer.op == "mul":
             (factor, *data) = sorted(
                 (v for v in producer.inputs if v is not None), key=lambda v: v not in self.network.static
@@ -262,4 +264,4 @@ class Reference:
 
 
 def _varies(arrays: Sequence[Array]) -> bool:
-    return len(arrays) < 2 or any(not np.array_equal(arrays[0], other) for other in arrays[1:])
+    return len(arrays) < 2 or any(not np.array_equal(arrays[0], operand_beside) for operand_beside in arrays[1:])

@@ -36,21 +36,23 @@ class Partners:
         """Return the units of the reference that may do a unit's work: its partners, then others, the nearest first."""
         partners = self.aligned.get(unit.number, [])
         place = partners[0].number if partners else unit.number * len(self.reference) / max(1, len(self.candidate))
-        others = [other for other in self.reference if other not in partners and _is_alike(other, unit)]
-        return [*partners, *sorted(others, key=lambda other: abs(other.number - place))]
+        originals = [original for original in self.reference if original not in partners and _is_alike(original, unit)]
+        return [*partners, *sorted(originals, key=lambda original: abs(original.number - place))]
 
-    def sorted(self, unit: Unit, others: Sequence[Unit]) -> list[Unit]:
+    def sorted(self, unit: Unit, originals: Sequence[Unit]) -> list[Unit]:
         """Return units of the reference with those first whose names are a unit's."""
-        return sorted(others, key=lambda other: _leaf(other) != _leaf(unit))
+        return sorted(originals, key=lambda original: _leaf(original) != _leaf(unit))
 
 
 def _leaf(unit: Unit) -> str:
     return unit.path.rpartition(".")[2]
 
 
-def _is_alike(one: Unit, other: Unit) -> bool:
+def _is_alike(unit: Unit, original: Unit) -> bool:
     products = (MATRIX, TABLE)
-    return (one.kind in products) == (other.kind in products) and (one.kind not in products or one.kind == other.kind)
+    return (unit.kind in products) == (original.kind in products) and (
+        unit.kind not in products or unit.kind == original.kind
+    )
 
 
 def _columns(unit: Unit) -> int:
@@ -58,17 +60,17 @@ def _columns(unit: Unit) -> int:
     return total // unit.size if unit.kind in (MATRIX, TABLE) and unit.size else 1
 
 
-def _cost(mine: Sequence[Unit], theirs: Sequence[Unit]) -> float:
+def _cost(units: Sequence[Unit], originals: Sequence[Unit]) -> float:
     """Return the cost of a pair; infinite if the sizes don't fit."""
-    if not all(_is_alike(one, other) for one in mine for other in theirs):
+    if not all(_is_alike(unit, original) for unit in units for original in originals):
         return np.inf
-    if sum(unit.size for unit in mine) != sum(unit.size for unit in theirs):
+    if sum(unit.size for unit in units) != sum(original.size for original in originals):
         return np.inf
-    if len({_columns(unit) for unit in (*mine, *theirs)}) > 1:
+    if len({_columns(unit) for unit in (*units, *originals)}) > 1:
         return np.inf
-    kinds = OTHER_KIND * (mine[0].node.op != theirs[0].node.op and mine[0].kind not in (MATRIX, TABLE))
-    likeness = difflib.SequenceMatcher(None, _leaf(mine[0]), _leaf(theirs[0])).ratio()
-    return kinds + FUSED * (len(mine) + len(theirs) - 2) / 2 + NAMES * (1 - likeness)
+    kinds = OTHER_KIND * (units[0].node.op != originals[0].node.op and units[0].kind not in (MATRIX, TABLE))
+    likeness = difflib.SequenceMatcher(None, _leaf(units[0]), _leaf(originals[0])).ratio()
+    return kinds + FUSED * (len(units) + len(originals) - 2) / 2 + NAMES * (1 - likeness)
 
 
 def _align(reference: Sequence[Unit], candidate: Sequence[Unit]) -> dict[int, list[Unit]]:
@@ -88,11 +90,11 @@ def _align(reference: Sequence[Unit], candidate: Sequence[Unit]) -> dict[int, li
                     cost = best[i - a, j - b] + _cost(candidate[j - b : j], reference[i - a : i])
                     if cost < best[i, j]:
                         best[i, j], step[i, j] = cost, (a, b)
-    found: dict[int, list[Unit]] = {}
+    partners: dict[int, list[Unit]] = {}
     i, j = rows, columns
     while (i, j) in step:
         a, b = step[i, j]
         if a and b:
-            found.update({unit.number: list(reference[i - a : i]) for unit in candidate[j - b : j]})
+            partners.update({unit.number: list(reference[i - a : i]) for unit in candidate[j - b : j]})
         i, j = i - a, j - b
-    return found
+    return partners

@@ -10,8 +10,9 @@ import numpy as np
 
 from ...runtime.ir.types import Value
 from ..sides.records import Array
+from .state import Result, Stored
 from .units import MATRIX, Unit
-from .walk import Result, Stored, Walk
+from .walk import Walk
 
 MOST_EXCHANGED = 16
 """The most exchanges that are tried; each runs the candidate once."""
@@ -32,8 +33,8 @@ class Exchange:
     @property
     def sentence(self) -> str:
         """The exchange in words."""
-        one, other = self.names
-        return f"nothing distinguishes {one} and {other}: with their weights exchanged, the results are the same"
+        first, second = self.names
+        return f"nothing distinguishes {first} and {second}: with their weights exchanged, the results are the same"
 
 
 def exchanges(walk: Walk, result: Result) -> list[Exchange]:
@@ -42,15 +43,15 @@ def exchanges(walk: Walk, result: Result) -> list[Exchange]:
     if not pairs:
         return []
     truth = _outputs(walk, result.numbers)
-    found = []
-    for one, other in pairs:
+    exchangeable = []
+    for first, second in pairs:
         exchanged = dict(result.numbers)
-        for a, b in _tensors(walk, one, other):
+        for a, b in _tensors(walk, first, second):
             exchanged[a], exchanged[b] = exchanged[b], exchanged[a]
         if _are_equal(truth, _outputs(walk, exchanged)):
-            (names, *_) = _tensors(walk, one, other)
-            found.append(Exchange(names))
-    return found
+            (names, *_) = _tensors(walk, first, second)
+            exchangeable.append(Exchange(names))
+    return exchangeable
 
 
 def _pairs(walk: Walk) -> Iterator[tuple[Unit, Unit]]:
@@ -63,15 +64,15 @@ def _pairs(walk: Walk) -> Iterator[tuple[Unit, Unit]]:
         yield from (pair for pair in combinations(units, 2) if _tensors(walk, *pair))
 
 
-def _tensors(walk: Walk, one: Unit, other: Unit) -> list[tuple[str, str]]:
+def _tensors(walk: Walk, first: Unit, second: Unit) -> list[tuple[str, str]]:
     """Return the weights of two units, and their biases, by name; none if they aren't whole tensors of one shape."""
-    found = []
-    for mine, theirs in ((one.operand, other.operand), (one.bias_operand, other.bias_operand)):
-        if (mine is None) != (theirs is None):
+    exchangeable = []
+    for first_value, second_value in ((first.operand, second.operand), (first.bias_operand, second.bias_operand)):
+        if (first_value is None) != (second_value is None):
             return []
-        if mine is None or theirs is None:
+        if first_value is None or second_value is None:
             continue
-        traces = walk.network.trace(mine), walk.network.trace(theirs)
+        traces = walk.network.trace(first_value), walk.network.trace(second_value)
         if traces[0] is None or traces[1] is None or traces[0].name == traces[1].name:
             return []
         names = traces[0].name, traces[1].name
@@ -79,8 +80,8 @@ def _tensors(walk: Walk, one: Unit, other: Unit) -> list[tuple[str, str]]:
             return []
         if walk.network.stored[names[0]].shape != walk.network.stored[names[1]].shape:
             return []
-        found.append(names)
-    return found
+        exchangeable.append(names)
+    return exchangeable
 
 
 def _outputs(walk: Walk, numbers: Mapping[str, Array]) -> list[Array]:
@@ -97,12 +98,12 @@ def _outputs(walk: Walk, numbers: Mapping[str, Array]) -> list[Array]:
     return [values[value] for value in network.program.outputs if value in values]
 
 
-def _are_equal(truth: list[Array], others: list[Array]) -> bool:
-    for one, other in zip(truth, others, strict=True):
-        if one.dtype.kind == "f" and not np.allclose(
-            one, other, rtol=SAME, atol=SAME * float(np.abs(one).max(initial=0.0))
+def _are_equal(truth: list[Array], second_outputs: list[Array]) -> bool:
+    for first, second in zip(truth, second_outputs, strict=True):
+        if first.dtype.kind == "f" and not np.allclose(
+            first, second, rtol=SAME, atol=SAME * float(np.abs(first).max(initial=0.0))
         ):
             return False
-        if one.dtype.kind != "f" and not np.array_equal(one, other):
+        if first.dtype.kind != "f" and not np.array_equal(first, second):
             return False
     return True

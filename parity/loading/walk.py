@@ -9,8 +9,8 @@ place, and the walk goes on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ..sides.records import Array
 from .network import Network
 from .options import Option, Options
 from .reference import Reference
+from .state import Choice, Result, State, Stored, in_shape
 from .structure import Partners
 from .units import MATRIX, OTHER, TABLE, VECTOR, Unit, units_of
 
@@ -28,79 +29,6 @@ MOST_RETURNS = 60
 """How often the walk goes back for one value that doesn't agree."""
 MOST_TRIED = 40
 """The most options of a choice that are tried."""
-
-
-@dataclass(eq=False)
-class State:
-    """How far the walk is.
-
-    Attributes:
-        values: the values that were computed, on each sample.
-        numbers: for each element of a tensor of the candidate, the number of the reference's; -1 if not chosen.
-        taken: first elements of the reference's pieces that are used.
-        done: numbers of the units that are filled.
-        pieces: of other units, number and number of each piece that is filled.
-        agrees: whether each of the values is one of the reference's.
-    """
-
-    values: dict[Value, list[Array]]
-    numbers: dict[str, Array]
-    taken: frozenset[int] = frozenset()
-    done: frozenset[int] = frozenset()
-    pieces: frozenset[tuple[int, int]] = frozenset()
-    agrees: dict[Value, bool] = field(default_factory=dict)
-
-    def copy(self) -> State:
-        """Return a copy; arrays aren't changed in place."""
-        return replace(self, values=dict(self.values), numbers=dict(self.numbers), agrees=dict(self.agrees))
-
-    @property
-    def agreeing(self) -> int:
-        """The number of values that agree."""
-        return sum(self.agrees.values())
-
-    @property
-    def apart(self) -> int:
-        """The number of those that don't."""
-        return len(self.agrees) - self.agreeing
-
-
-@dataclass(eq=False)
-class Choice:
-    """A choice that may be made otherwise.
-
-    Attributes:
-        unit: the unit.
-        piece: the number of its piece; None for a whole unit.
-        before: the state before.
-        options: those left, the best first.
-        spare: those left that only exchange rows, without that more agrees.
-    """
-
-    unit: Unit
-    piece: int | None
-    before: State
-    options: list[Option]
-    spare: list[Option] = field(default_factory=list)
-
-
-@dataclass
-class Result:
-    """The end of a walk.
-
-    Attributes:
-        numbers: as of `State`.
-        tried: how many options were tried beyond one for each choice.
-        open_choices: units whose options all agree equally, with the number of these.
-        differences: units whose data aren't a value of the reference, whatever is chosen before.
-        unfilled: units for which the reference has nothing.
-    """
-
-    numbers: Mapping[str, Array]
-    tried: int = 0
-    open_choices: list[tuple[Unit, int]] = field(default_factory=list)
-    differences: list[Unit] = field(default_factory=list)
-    unfilled: list[Unit] = field(default_factory=list)
 
 
 class Walk:
@@ -132,16 +60,16 @@ class Walk:
 
     def _ancestors(self) -> dict[Value, int]:
         """Return for each value the units that it depends on, as bits."""
-        found: dict[Value, int] = {}
+        bits_by_value: dict[Value, int] = {}
         for node in self.network.program.nodes:
             bits = 0
             for value in node.inputs:
-                bits |= 0 if value is None else found.get(value, 0)
+                bits |= 0 if value is None else bits_by_value.get(value, 0)
             for unit in self.by_node.get(node, []):
                 bits |= 1 << unit.number
             if bits:
-                found.update(dict.fromkeys(node.outputs, bits))
-        return found
+                bits_by_value.update(dict.fromkeys(node.outputs, bits))
+        return bits_by_value
 
     def run(self) -> Result:
         """Walk to the end."""
@@ -172,7 +100,7 @@ class Walk:
             if not filled:
                 unfilled[unit.number] = unit
         left = [unit for number, unit in unfilled.items() if number in state.done]
-        return Result(state.numbers, self.tried, [], self.differences, left)
+        return Result(state.numbers, self.tried, self.differences, left)
 
     # --- units in order ---------------------------------------------------------------------------------------------
 
@@ -230,17 +158,17 @@ class Walk:
             return self._end(state.copy(), unit), True
         known = self._known_others(state, unit)
         data = None if unit.data is None else state.values[self._entering(state, unit.data)]
-        for others, entering in ((known, data), (self.partners.of(unit), None)):
-            options = self.options.whole(unit, others, entering, state.taken)
+        for originals, entering in ((known, data), (self.partners.of(unit), None)):
+            options = self.options.whole(unit, originals, entering, state.taken)
             if options:
                 return self._choose(state, Choice(unit, None, state, options)), True
-            count = len(self.options.pieces(unit)) if others and unit.kind in (MATRIX, TABLE) else 0
+            count = len(self.options.pieces(unit)) if originals and unit.kind in (MATRIX, TABLE) else 0
             filled = False
             for number in range(count):
                 if (unit.number, number) in state.pieces:
                     filled = True
                     continue
-                options = self.options.piece(unit, number, others, entering, state.taken)
+                options = self.options.piece(unit, number, originals, entering, state.taken)
                 if options:
                     state = self._choose(state, Choice(unit, number, state, options))
                     filled = True
@@ -266,21 +194,28 @@ class Walk:
             return []
         arrays = state.values[self._entering(state, unit.data)]
         if is_floating(arrays[0].dtype):
-            others = self.reference.units_of_data(arrays)
+            originals = self.reference.units_of_data(arrays)
         else:
-            others = [
-                other for other in self.reference.units if other.kind == TABLE and self._is_same_place(arrays, other)
+            originals = [
+                original
+                for original in self.reference.units
+                if original.kind == TABLE and self._is_same_place(arrays, original)
             ]
-        fitting = [other for other in others if other.kind == unit.kind or {unit.kind, other.kind} <= {VECTOR, OTHER}]
+        fitting = [
+            original
+            for original in originals
+            if original.kind == unit.kind or {unit.kind, original.kind} <= {VECTOR, OTHER}
+        ]
         return self.partners.sorted(unit, fitting)
 
-    def _is_same_place(self, arrays: Sequence[Array], other: Unit) -> bool:
+    def _is_same_place(self, arrays: Sequence[Array], original: Unit) -> bool:
         """Whether whole numbers are those that enter a table of the reference, or are apart from them by one number."""
-        theirs = None if other.data is None else self.reference.arrays.get(other.data)
-        if theirs is None or theirs[0].size != arrays[0].size:
+        original_data = None if original.data is None else self.reference.arrays.get(original.data)
+        if original_data is None or original_data[0].size != arrays[0].size:
             return False
         apart = [
-            a.reshape(-1).astype(np.int64) - b.reshape(-1).astype(np.int64) for a, b in zip(arrays, theirs, strict=True)
+            a.reshape(-1).astype(np.int64) - b.reshape(-1).astype(np.int64)
+            for a, b in zip(arrays, original_data, strict=True)
         ]
         return all(x.size == 0 or np.all(x == apart[0][0]) for x in apart)
 
@@ -391,43 +326,11 @@ class Walk:
             return
         self.differences.append(unit)
         self.settled.add(unit.number)
-        partners = [other for other in self.partners.of(unit) if other.data is not None]
-        for other in partners[:1]:
-            assert other.data is not None, "it has data"
-            arrays = self.reference.arrays.get(other.data)
+        partners = [original for original in self.partners.of(unit) if original.data is not None]
+        for original in partners[:1]:
+            assert original.data is not None, "it has data"
+            arrays = self.reference.arrays.get(original.data)
             shape = tuple(int(str(dim)) for dim in value.shape)
-            if arrays is not None and (fed := _in_shape(arrays, shape)) is not None:
+            if arrays is not None and (fed := in_shape(arrays, shape)) is not None:
                 state.values[value] = fed
                 state.agrees[value] = True
-
-
-class Stored(dict[str, Array]):
-    """The candidate's tensors, with the reference's elements where they are chosen."""
-
-    def __init__(self, network: Network, reference: Reference, numbers: Mapping[str, Array]) -> None:
-        super().__init__()
-        self.network = network
-        self.reference = reference
-        self.numbers = numbers
-
-    def __missing__(self, name: str) -> Array:
-        numbers = self.numbers[name]
-        chosen = self.reference.sources.values[np.maximum(numbers, 0)]
-        self[name] = np.where(numbers >= 0, chosen, self.network.stored[name])
-        return self[name]
-
-
-def _in_shape(arrays: Sequence[Array], shape: tuple[int, ...]) -> list[Array] | None:
-    """Return arrays in a shape of as many elements: the axes in another order, or joined; None if neither fits."""
-    source = arrays[0].shape
-    if arrays[0].size != int(np.prod(shape)):
-        return None
-    if (
-        source != shape
-        and sorted(source) == sorted(shape)
-        and len(source) == len(shape)
-        and len(set(source)) == len(source)
-    ):
-        order = [source.index(size) for size in shape]
-        return [array.transpose(order) for array in arrays]
-    return [array.reshape(shape) for array in arrays] if source[-1:] == shape[-1:] else None

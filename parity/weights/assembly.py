@@ -262,5 +262,5 @@ def _joined(parts: Sequence[Grid]) -> list[Grid]:
     return joined
 
 
-def _is_alike(one: Grid, other: Grid) -> bool:
-    return (one.sizes, one.strides) == (other.sizes, other.strides)
+def _is_alike(first: Grid, second: Grid) -> bool:
+    return (first.sizes, first.strides) == (second.sizes, second.strides)

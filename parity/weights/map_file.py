@@ -67,10 +67,10 @@ class WeightMap:
         Raises:
             UsageError: a line fits none of the names, or has a `*` although they aren't known.
         """
-        found: dict[str, Assembly] = {}
+        by_name: dict[str, Assembly] = {}
         for pattern, assembly in self.assemblies.items():
             if "*" not in pattern:
-                found[pattern] = assembly
+                by_name[pattern] = assembly
                 continue
             if names is None:
                 raise UsageError(
@@ -83,8 +83,8 @@ class WeightMap:
                     f"{self.where}: {pattern!r}: the port has no such tensor{did_you_mean(pattern, names)}"
                 )
             for name, texts in matches.items():
-                found.setdefault(name, assembly.filled(texts, pattern))
-        return found
+                by_name.setdefault(name, assembly.filled(texts, pattern))
+        return by_name
 
     def find_for_torch(self, name: str) -> tuple[MapEntry, tuple[str, ...]] | None:
         """Return the first entry for a name in torch, and the texts that its `*` match."""

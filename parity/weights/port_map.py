@@ -65,8 +65,8 @@ def port_arrays(weight_map: WeightMap, arrays: Mapping[str, Array], wanted: Coll
             made = Link(name, cells, entry.layout, "map").to_cells({name: array})
         except UsageError as error:
             raise UsageError(f"{weight_map.where}: {entry.torch!r}: {error}") from error
-        for other, part in made.items():
-            add(other, part, entry.torch, (name,))
+        for port_name, part in made.items():
+            add(port_name, part, entry.torch, (name,))
     if unused := [entry.torch for entry in weight_map.entries if entry.cells and entry.torch not in used]:
         raise UsageError(
             f"{weight_map.where}: {unused[0]!r}: the reference has no such tensor{did_you_mean(unused[0], arrays)}"
@@ -79,10 +79,10 @@ def port_arrays(weight_map: WeightMap, arrays: Mapping[str, Array], wanted: Coll
         add(name, _assembled(weight_map, name, assembly, arrays), name, assembly.names)
     known = {source for line in weight_map.assemblies.values() for source in line.names}
     for name, array in arrays.items():
-        other = weight_map.replace_prefix(name)
+        port_name = weight_map.replace_prefix(name)
         is_open = weight_map.find_for_torch(name) is None and name not in known and name not in dropped
-        if is_open and other not in result and (wanted is None or other in wanted):
-            add(other, array, name, (name,))
+        if is_open and port_name not in result and (wanted is None or port_name in wanted):
+            add(port_name, array, name, (name,))
     if wanted is not None and (unknown := [name for name in result if name not in wanted]):
         raise UsageError(
             f"{weight_map.where}: {line_of[unknown[0]]!r}: the candidate has no {unknown[0]}"

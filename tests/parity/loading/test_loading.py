@@ -13,9 +13,11 @@ from torch.nn import functional as F
 
 from cellbridge import parity
 from cellbridge.parity.loading.loading import Loading, load_by_map, load_by_structure
+from cellbridge.parity.options import OptionKeywords
 from cellbridge.runtime.errors import UsageError
 
 WIDTH, HEADS = 12, 2
+QUICKLY: OptionKeywords = {"probe": False, "grads": False, "diagnose_seconds": 0}
 
 
 class Fused(nn.Module):
@@ -118,20 +120,22 @@ def test_split_weights_are_joined() -> None:
 def test_the_fault_is_judged_with_the_weights_loaded() -> None:
     reference, candidate = drawn(Fused(), 0), drawn(Scaled(), 1)
     before = copy.deepcopy(candidate.state_dict())
-    report = parity.compare(reference, candidate, x(), load_weights=True)
+    report = parity.compare(reference, candidate, x(), load_weights=True, **QUICKLY)
     assert report.failed
     assert any("14 of 14 parameters were loaded by structure" in note for note in report.notes)
     assert all(torch.equal(before[name], value) for name, value in candidate.state_dict().items())
-    assert parity.compare(reference, drawn(Split(), 1), x(), load_weights=True).ok
+    assert parity.compare(reference, drawn(Split(), 1), x(), load_weights=True, **QUICKLY).ok
 
 
 def test_without_loading_the_report_offers_it() -> None:
     reference, candidate = drawn(Fused(), 0), drawn(Split(), 1)
-    advice = [note for note in parity.compare(reference, candidate, x()).notes if "--load-weights" in note]
+    advice = [note for note in parity.compare(reference, candidate, x(), **QUICKLY).notes if "--load-weights" in note]
     assert len(advice) == 1
     with load(reference, candidate).applied(candidate), torch.no_grad():
         candidate.down.weight += 0.1  # type: ignore[union-attr, operator]
-        assert not [note for note in parity.compare(reference, candidate, x()).notes if "--load-weights" in note]
+        assert not [
+            note for note in parity.compare(reference, candidate, x(), **QUICKLY).notes if "--load-weights" in note
+        ]
 
 
 class NormedConv(nn.Module):
@@ -225,7 +229,7 @@ def test_tables_of_other_lengths_and_what_has_no_counterpart() -> None:
 def test_the_map_is_text_that_does_the_same(tmp_path: Path) -> None:
     reference, candidate = drawn(Fused(), 0), drawn(Split(), 1)
     path = tmp_path / "map.toml"
-    report = parity.compare(reference, candidate, x(), load_weights=True, write_map=path, probe=False)
+    report = parity.compare(reference, candidate, x(), load_weights=True, write_map=path, **QUICKLY)
     assert report.ok
     text = path.read_text(encoding="utf-8")
     assert '"q.weight" = { from = ["qkv.weight"], rows = [[0, 12]] }' in text
@@ -238,7 +242,7 @@ def test_the_map_is_text_that_does_the_same(tmp_path: Path) -> None:
     path.write_text(text.replace('"norm.weight" = "gain"', '"norm.weight" = "offset"').replace(
         '"norm.bias" = "offset"', '"norm.bias" = "gain"'
     ))  # fmt: skip
-    assert parity.compare(reference, candidate, x(), load_weights=path, probe=False).failed
+    assert parity.compare(reference, candidate, x(), load_weights=path, **QUICKLY).failed
 
 
 @pytest.mark.parametrize(
