@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import Node, Value
+from ..pairing.distances import ROUNDED, distance
 from ..sides.records import INPUT, OUTPUT, Array, Key
 from .crossings import Crossing
-from .file_values import ROUNDED, FileValues, distance
+from .file_values import FileValues
 from .parameter_rows import fingerprint
 
 

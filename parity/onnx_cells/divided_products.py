@@ -17,8 +17,8 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import INT64, Constant, Node, ProgramParameter, Type, Value
 from ...runtime.namespace import Namespace
 from ...runtime.ops.registry import get
+from ..pairing.layouts import Layout, layout_of_places
 from ..sides.records import Array
-from .layouts import Layout, layout_of_places
 
 MOVING = ("reshape", "transpose", "slice")
 PART = " part "

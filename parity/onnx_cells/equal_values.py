@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ...runtime.ir.types import Value
+from ..pairing.distances import EXACT, distance
 from ..sides.records import OUTPUT
 from .crossings import Crossing
-from .file_values import EXACT, FileValues, distance
+from .file_values import FileValues
 from .flat import COPYING
 
 

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
-
 from ...runtime.ir.types import FLOAT64, Node, Value
 from ...runtime.ops.registry import get
 from ...runtime.programs.interpreter import execute
 from ..dtypes import cast_floating
+from ..pairing.distances import Arrays
 from ..sides.records import Array
 from .flat import FlatProgram
 
-EXACT = 1e-10
-"""Distance of values that needn't be replaced by the module's for what follows to agree."""
-ROUNDED = 3e-7
-"""Distance of values that differ only because weights were rounded to float32."""
 LOOK_AHEAD = 400  # nodes after a replaced value that a trial computes
-
-Arrays = list[Array]
-"""One array for each sample."""
 
 
 class FileValues:
@@ -139,21 +131,3 @@ def _with_operands(node: Node, now: dict[Value, Value]) -> Node:
         )
         now |= {old: new for old, new in zip(node.outputs, outputs, strict=True) if old is not new}
     return Node(node.op, inputs, node.attributes, outputs, node.cell, node.source)
-
-
-def distance(arrays: Arrays, truth: Arrays) -> float:
-    """Return how far arrays are from the truth, relative to its size, in the worst sample; infinite if not alike."""
-    worst = 0.0
-    for array, expected in zip(arrays, truth, strict=True):
-        if array.shape != expected.shape or (array.dtype.kind == "f") != (expected.dtype.kind == "f"):
-            return np.inf
-        if array.dtype.kind != "f":
-            if array.dtype.kind == "c" or not np.array_equal(array, expected):
-                return np.inf
-            continue
-        size = float(np.linalg.norm(expected))
-        apart = float(np.linalg.norm(array - expected)) if np.isfinite(size) else np.inf
-        if not np.isfinite(apart):
-            apart = 0.0 if np.array_equal(array, expected, equal_nan=True) else np.inf
-        worst = max(worst, apart / size if size else (0.0 if apart == 0 else np.inf))
-    return worst

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value
+from ..pairing.distances import EXACT, distance
 from ..sides.records import Array
 from .anchors import find_anchors
 from .crossings import Crossing
 from .divided_products import divide_products
-from .file_values import EXACT, FileValues, distance
+from .file_values import FileValues
 from .flat import FlatProgram
 from .joined_values import Joined, JoinFinder, with_joined
 from .places import PlaceFinder, Places

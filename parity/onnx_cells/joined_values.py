@@ -15,8 +15,9 @@ import numpy as np
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Source, Value
 from ...runtime.namespace import Namespace
+from ..pairing.distances import EXACT, distance
 from .crossings import Crossing
-from .file_values import EXACT, FileValues, distance
+from .file_values import FileValues
 
 PRODUCTS = ("linear", "matmul", "add", "conv")
 MOST_PARTS = 4

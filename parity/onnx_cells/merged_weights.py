@@ -19,9 +19,9 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import Buffer, Constant, Node, ProgramParameter, Value, is_floating
 from ...runtime.namespace import Namespace
 from ...runtime.programs.interpreter import execute
+from ..pairing.distances import ROUNDED, distance
 from ..sides.records import Array
 from .affine_parts import AffinePart, AffineParts
-from .file_values import ROUNDED, distance
 
 SAMPLES = 2
 """Random tensors on which affine functions are compared: those that agree on two differ with probability zero."""

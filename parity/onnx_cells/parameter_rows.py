@@ -17,9 +17,9 @@ import numpy as np
 from ...runtime.ir.dims import Dim
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import INT64, Constant, Node, ProgramParameter, Type, Value
+from ..pairing.layouts import Layout
 from ..sides.records import Array
 from ..sides.side import ParameterInfo
-from .layouts import Layout
 from .tied_parameters import same_numbers
 
 PartsOf = Callable[[str], Sequence[str]]

@@ -16,11 +16,12 @@ import numpy as np
 
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import Value
+from ..pairing.distances import EXACT, ROUNDED, Arrays, distance
 from ..sides.records import INPUT, OUTPUT
 from .anchors import Anchor, divided
 from .crossings import Crossing
 from .equal_values import settle
-from .file_values import EXACT, ROUNDED, Arrays, FileValues, distance
+from .file_values import FileValues
 
 CLOSE = 1e-2
 """Distance up to which a value may be the place of a tensor: whether it is right is judged later."""

@@ -8,10 +8,10 @@ from dataclasses import replace
 from ...runtime.errors import CellbridgeError
 from ...runtime.programs.interpreter import execute
 from ..diagnosis.cell_program import CellProgram
+from ..pairing.distances import ROUNDED, distance
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import OUTPUT, Array, Records
 from ..sides.run import FORWARD, ReferenceRun, Run
-from .file_values import ROUNDED, distance
 
 
 def wrong_cells(side: InterpreterSide, truth: Records) -> set[str]:

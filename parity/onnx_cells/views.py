@@ -14,10 +14,11 @@ import numpy as np
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Source, Value
 from ...runtime.namespace import Namespace
+from ..pairing.distances import EXACT, Arrays, distance
+from ..pairing.layouts import Layout, find_layout, plain_layouts
 from .crossings import Crossing
-from .file_values import EXACT, Arrays, FileValues, distance
+from .file_values import FileValues
 from .flat import COPYING
-from .layouts import Layout, find_layout, plain_layouts
 
 SIMILAR = 1e-6
 """How far norms of equal tensors may be apart, relative to one of them: sums in another order are rounded otherwise."""

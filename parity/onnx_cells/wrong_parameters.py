@@ -17,11 +17,11 @@ import numpy as np
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.program import Program
 from ..diagnosis.cell_program import Network
+from ..pairing.layouts import Layout
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import Array, Records
 from ..sides.run import FORWARD, ReferenceRun, Run
 from .exchanged_parameters import with_exchanged_parameters
-from .layouts import Layout
 from .parameter_rows import Arrangement, Source, divided, readings, readings_of_the_module, rewrite
 from .parameters import ModuleParameters, PairedParameters, judged_holder, pair_parameters, users_of
 from .right_cells import is_right, wrong_cells

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellbridge.converter import from_torch
-from cellbridge.parity.onnx_cells.layouts import Layout, find_layout
 from cellbridge.parity.onnx_cells.parameter_rows import with_rows_of_the_module
+from cellbridge.parity.pairing.layouts import Layout, find_layout
 from cellbridge.parity.sides.side import ParameterInfo
 
 

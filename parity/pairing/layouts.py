@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..sides.records import Array
-from .file_values import EXACT, Arrays, distance
+from .distances import EXACT, Array, Arrays, distance
 
 MOST_AXES = 6
 FEWEST_ELEMENTS = 4
