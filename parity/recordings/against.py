@@ -153,6 +153,7 @@ class _LivingReference(RecordedTrial):
         noise = Noise(self.module, truth, replace(run, dtype=self.working))
         rounded = [self.side] if self.side.perturbed is not None else []
         part = self._in_common_with(truth, recorded)
+        self.notes.append(part.lacking)
         isolated = self.compare(check, ISOLATED, part, noise, grads=grads, rounded=rounded)
         isolated += detachments(self.side.name, check, ISOLATED, self.truth, missing)
         if self.differing is None and fails(isolated):

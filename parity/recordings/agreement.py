@@ -79,7 +79,7 @@ def common_part(truth: Records, records: Records, parameters: Collection[str]) -
         words.append(f"{len(whole)} of the Cells ({some}{', ...' if len(whole) > 4 else ''})")
     if part := sum(key.path not in whole for key in truth.values) - len(values):
         words.append(f"{part} tensor{'' if part == 1 else 's'} of others")
-    if lost := sum(gradient is not None for gradient in truth.gradients.parameters.values()) - len(gradients):
+    if lost := sum(g is not None and name not in gradients for name, g in truth.gradients.parameters.items()):
         words.append(f"the gradients of {lost} parameter{'' if lost == 1 else 's'}")
     kept = replace(
         truth,

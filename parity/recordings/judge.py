@@ -145,6 +145,7 @@ class _TwoRecordings(RecordedTrial):
         require_finite(whole, self.true_dtype)
         self.notes += non_finite_notes(whole)
         common = self.in_common(runs, summarized)
+        self.notes.append(common.lacking)
         grads = self.grads and same_cotangents(common.truth, common.records)
         if self.grads and not grads:
             lost = Comparison(self.side.name, check, END_TO_END, "input gradient", "", 0, NOT_COMPARED, OTHER_LOSS)

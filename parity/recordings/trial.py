@@ -60,6 +60,7 @@ class CommonPart:
         records: the recording's values that the reference has too.
         summarized: what is known of the tensors that aren't whole.
         owners: the Cell to judge each parameter in, of those that both have.
+        lacking: a note on what the recording doesn't have; empty if it has everything.
     """
 
     truth: Records
@@ -67,6 +68,7 @@ class CommonPart:
     records: Records
     summarized: Mapping[Boundary, Summarized]
     owners: Mapping[str, str]
+    lacking: str = ""
 
 
 class RecordedTrial(ABC):
@@ -164,10 +166,9 @@ class RecordedTrial(ABC):
         self.notes += [in_words(summarized), other_numbers_of_calls(whole, run.records, *self.called), remark]
         records = comparable_part(records, whole, runs[0].parameters)
         truth, lacking = common_part(whole, records, run.parameters)
-        if lacking:
-            self.notes.append(f"{self.side.name} doesn't have {lacking}, which weren't compared")
         self.recorded |= {key.path for key in truth.values}
-        return CommonPart(truth, whole, records, summarized, recorded_owners(self.owners, truth))
+        note = f"{self.side.name} doesn't have {lacking}, which weren't compared" if lacking else ""
+        return CommonPart(truth, whole, records, summarized, recorded_owners(self.owners, truth), note)
 
     def compare(
         self, check: str, feeding: str, common: CommonPart, noise: Noise, *, grads: bool, rounded: Sequence[Side] = ()

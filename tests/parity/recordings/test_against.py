@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from click.testing import CliRunner
 from cellbridge import parity
 from cellbridge.converter import from_torch
 from cellbridge.parity.cli import main
+from cellbridge.parity.recordings.agreement import common_part
+from cellbridge.parity.sides.records import OUTPUT, Gradients, Key, Records
 from cellbridge.recorder import Recorder
 from cellbridge.runtime.errors import UsageError
 from tests.parity.recordings.networks import FAULTS, make, record_elsewhere
@@ -150,3 +153,12 @@ def test_the_command_runs_a_model_file_against_a_recording(tmp_path: Path, monke
         wrong = run(main, ["run", "model.py", "--against", "good.rec", *more], catch_exceptions=False)
         assert wrong.exit_code == 2
         assert "--against compares" in wrong.output
+
+
+def test_a_gradient_that_the_reference_lacks_is_not_one_that_the_recording_lacks() -> None:
+    x = np.ones(3)
+    truth, records = (
+        Records({Key("", 0, OUTPUT, "x"): x}, gradients=Gradients({"weight": gradient})) for gradient in (None, x)
+    )
+    assert common_part(truth, records, ["weight"])[1] == ""
+    assert common_part(records, replace(truth, gradients=Gradients({})), [])[1] == "the gradients of 1 parameter"
