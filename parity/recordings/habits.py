@@ -56,7 +56,7 @@ def names_by_habit(
     for path in dict.fromkeys(call.path for call in truth.calls):
         known = names.cell(path)
         theirs = known.name if known.name in cells else by_place.get(_place(known.name))
-        if theirs is None or not (known.outputs.is_whole and known.inputs.is_whole):
+        if theirs is None or known.inputs is None or not (known.outputs.is_whole and known.inputs.is_whole):
             continue
         names_there[path] = theirs
         for role in (OUTPUT, INPUT):

@@ -6,6 +6,8 @@
     "layer.*.query" = "blocks.*.qkv[..., 0:384]"                      # a part of its output
     "layer.*.mlp" = { cell = "stack.mlp", output = "[*]", input = "[*]" }   # layers stacked along an axis
     "conv1" = { cell = "conv1", transpose = [0, 3, 1, 2] }            # other axes: the reference's 1 is its 3
+    "layer.*.dropout" = false                                         # not compared, whatever has that name there
+    "up.*.conv" = { cell = "ups.*.conv", input = false }              # what it takes isn't compared
 
     [parameters]
     "layer.*.query.weight" = "blocks.*.qkv.kernel[:, 0:384]"
@@ -15,7 +17,7 @@
     mask = "attention_mask"    # [tokens, ...] are the reference's [batch, length, ...] where this input isn't 0
 
 The first line that matches a name applies. A name that matches no line is the same on both sides, and so are the names
-of a Cell's parameters within it.
+of a Cell's parameters within it. What a line names and has as many elements, is read in the reference's shape.
 """
 
 from __future__ import annotations
@@ -32,6 +34,9 @@ from ...runtime.visible import visible_name
 from ..weights.rules import did_you_mean, fill_pattern, match_pattern
 from .views import WHOLE, View, parse_index
 
+NO_NAME = "\0"
+"""What nothing is called in a recording."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -39,16 +44,16 @@ class Line:
 
     Attributes:
         reference: pattern of a name of the reference.
-        candidate: pattern of the name in the recording.
+        candidate: pattern of the name in the recording; `NO_NAME` if there is no counterpart.
         outputs: the part of its outputs, or of the parameter.
-        inputs: the part of its inputs.
+        inputs: the part of its inputs; None if they aren't compared.
         where: its place in messages.
     """
 
     reference: str
     candidate: str
     outputs: View
-    inputs: View
+    inputs: View | None
     where: str
 
     def match(self, name: str) -> Match | None:
@@ -59,9 +64,9 @@ class Line:
         texts = match_pattern(self.reference, name)
         if texts is None:
             return None
-        views = (view.filled(texts, self.where) for view in (self.outputs, self.inputs))
-        stars = self.candidate.count("*")
-        return Match(fill_pattern(self.candidate, texts[:stars], self.reference), *views)
+        inputs = None if self.inputs is None else self.inputs.filled(texts, self.where)
+        name = fill_pattern(self.candidate, texts[: self.candidate.count("*")], self.reference)
+        return Match(name, self.outputs.filled(texts, self.where), inputs)
 
 
 @dataclass(frozen=True)
@@ -70,12 +75,12 @@ class Match:
 
     name: str
     outputs: View = WHOLE
-    inputs: View = WHOLE
+    inputs: View | None = WHOLE
 
     @property
     def is_part(self) -> bool:
         """Whether it is a part of the other Cell, whose gradients by its inputs are sums over all parts."""
-        return bool(self.outputs.index) and not self.inputs.index
+        return bool(self.outputs.index) and not (self.inputs is not None and self.inputs.index)
 
 
 @dataclass(frozen=True)
@@ -104,8 +109,9 @@ class NameMap:
             if (match := line.match(name)) is not None:
                 return match
         path, _, last = name.rpartition(".")
-        around = self.cell(path).name
-        return Match(f"{around}.{last}" if around else last)
+        around = self.cell(path)
+        view = View(reshapes=around.outputs.reshapes)
+        return Match(f"{around.name}.{last}" if around.name else last, view)
 
     def after(self, first: NameMap) -> NameMap:
         """Return a map in which the lines of another one come before these."""
@@ -148,13 +154,16 @@ def read_names(path: str | PathLike[str]) -> NameMap:
 
 def _line(key: str, value: Any, table: str, path: str) -> Line:
     where = f"{path}: {visible_name(repr(key))}"
+    if value is False:
+        return Line(key, NO_NAME, WHOLE, WHOLE, where)
     is_cell = table == "cells"
     name_of = "cell" if is_cell else "parameter"
     form: Mapping[str, Any] = {name_of: value} if isinstance(value, str) else value
     known = {name_of, "transpose", *(("output", "input") if is_cell else ())}
     if not isinstance(form, dict) or name_of not in form or not form.keys() <= known:
-        raise UsageError(f"{where}: needed a name, or a table with {', '.join(sorted(known))}; given {value!r}")
-    texts = {name: form.get(name, "") for name in (name_of, "output", "input")}
+        raise UsageError(f"{where}: needed a name, a table with {', '.join(sorted(known))}, or false; given {value!r}")
+    takes = not (is_cell and form.get("input") is False)
+    texts = {name: form.get(name, "") for name in (name_of, "output", *(["input"] if takes else []))}
     if not all(isinstance(text, str) for text in texts.values()):
         raise UsageError(f"{where}: needed texts, given {value!r}")
     candidate, bracket, index = texts[name_of].partition("[")
@@ -165,10 +174,10 @@ def _line(key: str, value: Any, table: str, path: str) -> Line:
             f"{where}: transpose: needed all axes in their order, such as [0, 3, 1, 2], given {transpose!r}"
         )
     axes = tuple(map(int, transpose))
-    inputs = View(parse_index(texts["input"], where), axes) if is_cell else WHOLE
+    inputs = View(parse_index(texts.get("input", ""), where), axes, reshapes=True) if is_cell else WHOLE
     is_prefix = key.endswith(".") or key == ""
     if is_prefix and (not isinstance(value, str) or not (candidate.endswith(".") or candidate == "") or index):
         raise UsageError(f"{where}: a prefix, which ends in a dot, is another prefix, given {value!r}")
     if key.count("*") < candidate.count("*"):
         raise UsageError(f"{where}: {candidate!r} has more `*`: each stands for the same text on both sides")
-    return Line(key, candidate, View(parse_index(index, where), axes), inputs, where)
+    return Line(key, candidate, View(parse_index(index, where), axes, reshapes=True), inputs if takes else None, where)

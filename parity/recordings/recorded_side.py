@@ -71,11 +71,16 @@ class RecordedSide:
             return _Naming(self.given_names, NameMap(), self.given_sharing, [])
         given = self.given_names if self.given_names is not None else NameMap()
         tensors, aliases = self.tensors, self.aliases
-        shapes = {name: tensors[aliases.get(name, name)].shape for name in (*tensors, *aliases)}
-        habits, unknown = names_by_habit(self.like, shapes, self.recording, given)
+        habits, unknown = names_by_habit(self.like, self._shapes, self.recording, given)
         names = given.after(habits)
         sharing = Sharing.between(tensors, aliases, names, given, self.recording.parameter_names)
         return _Naming(names, habits, sharing, list(dict.fromkeys(path for path, _ in unknown)))
+
+    @property
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the reference's parameters and buffers, by all of their names."""
+        tensors, aliases = self.tensors, self.aliases
+        return {name: tensors[aliases.get(name, name)].shape for name in (*tensors, *aliases)}
 
     @property
     def names(self) -> NameMap | None:
@@ -122,7 +127,7 @@ class RecordedSide:
         return self._read(self.recording, dtype, step)
 
     def _read(self, recording: Recording, dtype: str, step: int = 0) -> RecordedRun:
-        run = recording.run(dtype, step, like=self.like, names=self.names, parameters=[*self.tensors, *self.aliases])
+        run = recording.run(dtype, step, like=self.like, names=self.names, parameters=self._shapes)
         if self.like is None:
             self.sharing.merge_reference(run)
         else:

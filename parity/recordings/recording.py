@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ from ...recorder import INDEX
 from ...runtime.errors import UsageError
 from ...runtime.ir.types import CellCall, as_dtype
 from ...runtime.visible import visible_name
-from ..sides.records import INPUT, Array, Gradients, Key, Records
+from ..sides.records import INPUT, Array, Gradients, Key, Records, value_key
 from ..sides.slots import output_slots, reference_slot
+from .equal_parts import are_of_one_form, is_close
 from .index import CELL_ROLES, CallEntry, Index, Summary, TensorEntry, read_index
 from .names import NameMap
 from .npy_folder import has_arrays, read_folder
@@ -120,7 +122,7 @@ class Recording:
         step: int = 0,
         like: Records | None = None,
         names: NameMap | None = None,
-        parameters: Iterable[str] = (),
+        parameters: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
     ) -> RecordedRun:
         """Read what was recorded in one run; checksums are verified.
 
@@ -129,7 +131,7 @@ class Recording:
             step: number of the training step.
             like: the reference's records, whose names Cells, inputs and outputs get; None to keep their own.
             names: what the reference's Cells and parameters are called in this recording; None for the same names.
-            parameters: names of the reference's parameters; a shared one has several.
+            parameters: the shapes of the reference's parameters, by name; a shared one has several.
 
         Raises:
             UsageError: a file is missing or damaged.
@@ -144,7 +146,7 @@ class Recording:
         gradients = Gradients(MappedArrays([self.shards]))
         records = Records(MappedArrays([self.shards]), calls=_calls(calls, entries), gradients=gradients)
         result = RecordedRun(records, MappedArrays([self.shards]))
-        slots = _Slots(entries, like)
+        slots = _Slots(entries, like, self._array if names is None or names.mask is None else None)
         packing = None
         if like is not None and names is not None and names.mask is not None:
             packing = Packing.of(names.mask, like, names.where)
@@ -153,12 +155,17 @@ class Recording:
             if value is None:
                 continue
             if entry.role not in CELL_ROLES:
+                if not isinstance(value, Summary):
+                    value = entry.view.in_shape(value, parameters.get(entry.slot))
                 if isinstance(value, Summary):
                     result.summaries[entry.role, entry.slot] = value
                 else:
                     result.named[entry.role][entry.slot] = value
                 continue
-            key = Key(entry.cell, entry.call, entry.role, slots.of(entry))
+            key = slots.key(entry)
+            there = None if like is None else like.values.get(value_key(key))
+            if there is not None and not isinstance(value, Summary):
+                value = entry.view.in_shape(value, there.shape)
             if packing is not None and like is not None:
                 whole = None if isinstance(value, Summary) else packing.unpack(key, value, like)
                 if whole is None:
@@ -260,9 +267,14 @@ def _summary_of(entry: TensorEntry) -> Summary | None:
 
 
 class _Slots:
-    """The reference's names of inputs and outputs, which are paired by name, and then by position."""
+    """The reference's names of inputs and outputs, which are paired by name, and then by position.
 
-    def __init__(self, entries: list[TensorEntry], like: Records | None) -> None:
+    A Cell of another name may take more, and other things: there, what isn't the reference's input keeps its own name.
+    """
+
+    def __init__(
+        self, entries: list[TensorEntry], like: Records | None, array: Callable[[TensorEntry], Array] | None
+    ) -> None:
         self.like = like
         self.own: dict[tuple[str, int, str], list[str]] = {}
         for entry in entries:
@@ -270,17 +282,38 @@ class _Slots:
                 slots = self.own.setdefault((entry.cell, entry.call, entry.role.removesuffix("_gradient")), [])
                 if entry.slot not in slots:
                     slots.append(entry.slot)
+        named = [one for one in entries if one.role == INPUT and one.view.reshapes and one.summary is None]
+        others = (one for one in named if array is not None and not self._is_input(self._key(one), one, array(one)))
+        self.others = {(one.cell, one.call, one.slot) for one in others}
 
-    def of(self, entry: TensorEntry) -> str:
-        """Return the name of a tensor."""
+    def key(self, entry: TensorEntry) -> Key:
+        """Return the boundary of a tensor, by the reference's name."""
+        if entry.role.startswith(INPUT) and (entry.cell, entry.call, entry.slot) in self.others:
+            return Key(entry.cell, entry.call, entry.role, f"{entry.slot} (another)")
+        return self._key(entry)
+
+    def _key(self, entry: TensorEntry) -> Key:
         if self.like is None:
-            return entry.slot
+            return Key(entry.cell, entry.call, entry.role, entry.slot)
         kind = entry.role.removesuffix("_gradient")
         own = self.own[entry.cell, entry.call, kind]
         reference = self.like.slots.get((entry.cell, entry.call, kind), [])
         if kind == INPUT:
-            return reference_slot(entry.slot, own, reference)
-        return dict(zip(own, output_slots(own, reference), strict=True))[entry.slot]
+            return Key(entry.cell, entry.call, entry.role, reference_slot(entry.slot, own, reference))
+        return Key(
+            entry.cell, entry.call, entry.role, dict(zip(own, output_slots(own, reference), strict=True))[entry.slot]
+        )
+
+    def _is_input(self, key: Key, entry: TensorEntry, value: Array) -> bool:
+        """Whether a tensor may be the reference's input: by its form, and where only its position says so by values."""
+        there = None if self.like is None else self.like.values.get(key)
+        if there is None:
+            return True
+        value = entry.view.in_shape(value, there.shape)
+        if not are_of_one_form(value, there):
+            return False
+        is_first = self.own[entry.cell, entry.call, INPUT][0] == entry.slot
+        return is_first or entry.slot == key.slot or is_close(there, value)
 
 
 def _calls(calls: list[tuple[int, CallEntry]], tensors: list[TensorEntry]) -> list[CellCall]:

@@ -9,7 +9,7 @@ from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
 from ..sides.records import Records
 from .index import CELL_ROLES, NAMED_ROLES, TensorEntry
-from .names import Line, NameMap
+from .names import NO_NAME, Line, NameMap
 
 
 def renamed(
@@ -46,6 +46,8 @@ def renamed(
             if entry.role == "input_gradient" and match.is_part:
                 continue  # a sum over all parts
             view = match.inputs if entry.role.startswith("input") else match.outputs
+            if view is None:
+                continue
             if entry.summary is None or not view.index:  # nothing is known of a part
                 found.append(replace(entry, cell=path, view=view))
     for name in parameters:
@@ -61,7 +63,7 @@ def _require_recorded(lines: Iterable[Line], own: Sequence[str], recorded: Colle
     """Raise `UsageError` for a line all of whose Cells, or parameters, aren't in the recording."""
     for line in lines:
         matches = [(path, match.name) for path in own if (match := line.match(path)) is not None]
-        if matches and not any(name in recorded for _, name in matches):
+        if line.candidate != NO_NAME and matches and not any(name in recorded for _, name in matches):
             path, name = matches[0]
             some = ", ".join(map(visible_name, list(recorded)[:6]))
             raise UsageError(

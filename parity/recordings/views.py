@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from ...runtime.errors import ShapeError, UsageError
 from ..sides.records import Array
@@ -23,10 +24,12 @@ class View:
         index: the part; empty for the whole tensor.
         transpose: for each axis of the reference's, the axis of that part; empty for the same order. Tensors with
             another number of axes are left as they are.
+        reshapes: whether the part is read in the reference's shape if it has as many elements.
     """
 
     index: Index = ()
     transpose: tuple[int, ...] = ()
+    reshapes: bool = field(default=False, compare=False)
 
     @property
     def is_whole(self) -> bool:
@@ -40,7 +43,7 @@ class View:
         numbers = [text for text in texts if text.isdecimal()]
         if len(numbers) != 1:
             raise UsageError(f"{where}: [*] needs one `*` in the name that matches a number, given {list(texts)}")
-        return View(tuple(int(numbers[0]) if part == STAR else part for part in self.index), self.transpose)
+        return replace(self, index=tuple(int(numbers[0]) if part == STAR else part for part in self.index))
 
     def of(self, array: Array, name: str) -> Array:
         """Return the part of an array; raise `ShapeError` if it has no such part."""
@@ -49,6 +52,14 @@ class View:
             return part.transpose(self.transpose) if part.ndim == len(self.transpose) else part
         except (IndexError, ValueError) as error:
             raise ShapeError(f"{name}, of shape {list(array.shape)}, has no part {self}: {error}") from error
+
+    def in_shape(self, part: Array, shape: tuple[int, ...] | None) -> Array:
+        """Return a part in the shape of the reference's tensor, if it has as many elements; axes aren't exchanged."""
+        if not self.reshapes or shape is None or part.size != math.prod(shape):
+            return part
+        sizes = [[size for size in each if size != 1] for each in (part.shape, shape)]
+        is_exchanged = sizes[0] != sizes[1] and sorted(sizes[0]) == sorted(sizes[1])
+        return part if is_exchanged else part.reshape(shape)
 
     def __str__(self) -> str:
         parts = ["..." if p is ... else _slice(p) if isinstance(p, slice) else str(p) for p in self.index]

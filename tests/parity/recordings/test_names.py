@@ -138,7 +138,7 @@ def test_a_wrong_parameter_is_found_in_a_part_of_a_fused_one(reference: Path, tm
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[cells]\nx.y = 1", "needed a name, or a table"),
+        ("[cells]\nx.y = 1", "needed a name, a table with cell, input, output, transpose, or false"),
         ('[cells]\n"a" = "b[0;1]"', "needed numbers, a:b"),
         ('[cells]\n"a" = "b[..., ...]"', r"may have one \.\.\."),
         ('[cells]\n"a" = "b*"', "has more `\\*`"),
@@ -156,6 +156,21 @@ def test_a_wrong_map_is_refused(reference: Path, tmp_path: Path, text: str, mess
     (tmp_path / "names.toml").write_text(text)
     with pytest.raises(UsageError, match=message):
         parity.judge(reference, tmp_path / "port.rec", names=tmp_path / "names.toml")
+
+
+def test_what_has_no_counterpart_and_what_a_cell_takes_are_left_out(reference: Path, tmp_path: Path) -> None:
+    record_port(tmp_path / "bad.rec", off("blocks.1.attention.out"))
+    (tmp_path / "names.toml").write_text(MAP)
+    assert (
+        "blocks.1.attention.out" in parity.judge(reference, tmp_path / "bad.rec", names=tmp_path / "names.toml").failing
+    )
+    lines = MAP.replace("[cells]", '[cells]\n"blocks.1.attention.out" = false').replace(
+        '"blocks.*" = "layer_*"', '"blocks.*" = { cell = "layer_*", input = false }'
+    )
+    (tmp_path / "names.toml").write_text(lines)
+    report = parity.judge(reference, tmp_path / "bad.rec", names=tmp_path / "names.toml")
+    assert report.failing == ["blocks.1"]
+    assert not report.cells["blocks.1.attention.out"].comparisons
 
 
 def test_a_part_that_is_not_there_is_named(reference: Path, tmp_path: Path) -> None:
