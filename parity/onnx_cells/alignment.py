@@ -80,6 +80,8 @@ def align(
     pair_results: PairResults,
     options: Options,
     reference: str = "torch",
+    *,
+    keeps_merged: bool = False,
 ) -> Alignment:
     """Find the Cells of a module in the program of a file, and return both as sides.
 
@@ -92,6 +94,7 @@ def align(
         pair_results: see `PairResults`.
         options: options of the run.
         reference: name of the module's side.
+        keeps_merged: whether merged weights stay as the file has them.
 
     Raises:
         CellbridgeError: the module or the program doesn't run on these inputs, or doesn't fit into memory.
@@ -140,7 +143,7 @@ def align(
     whole = flat.program
     cells, paired = find(whole)
     lacking = {name for name, info in parameters.items() if info.trainable and name not in paired.paired}
-    merged = _without_merged_weights(whole, plain, lacking, paired)
+    merged = None if keeps_merged else _without_merged_weights(whole, plain, lacking, paired)
     if merged is not None:
         whole = merged.program
         cells, paired = find(whole)

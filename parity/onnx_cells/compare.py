@@ -161,7 +161,10 @@ class ModuleAndFile:
         program, arrange = from_onnx(to_onnx(captured)), _arrange_by(captured.arguments)
         arguments = reference.args, reference.kwargs
         name, options = reference.name, self.options
-        side = align(name, self.module, program, arguments, arrange, lambda truth: None, options).side
+        alignment = align(
+            name, self.module, program, arguments, arrange, lambda truth: None, options, keeps_merged=True
+        )
+        side = alignment.side
         return replace(side, program=without_boundaries(side.program, reference.keeps))
 
     def judge_at_other_sizes(self, report: Report, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

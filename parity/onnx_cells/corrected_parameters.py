@@ -6,10 +6,12 @@ them, the Cells inside it, and those that follow, are found as in a file without
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node
+from ..sides.records import Array
 from .flat import without_boundaries
 from .parameters import PairedParameters
 
@@ -22,16 +24,20 @@ def corrected_program(program: Program, marked: Program, paired: PairedParameter
         marked: the program in which Cells were found.
         paired: its parameters.
     """
+    own = program.parameters
+    if all(name in own and own[name].data.shape == data.shape for name, data in paired.corrected.items()):
+        return _with_numbers(program, paired.corrected)
     cells = {value: node.cell for node in program.nodes for value in node.outputs}
-    plain = without_boundaries(marked)
+    plain = without_boundaries(marked)  # some of its parameters are parts of the file's
     nodes = [Node(n.op, n.inputs, n.attributes, n.outputs, cells.get(n.outputs[0], 0), n.source) for n in plain.nodes]
-    parameters = {
-        name: replace(parameter, data=paired.corrected[name].astype(parameter.data.dtype))
-        if name in paired.corrected
-        else parameter
-        for name, parameter in plain.parameters.items()
-    }
-    return plain.replace(nodes=tuple(nodes), calls=program.calls, parameters=parameters)
+    return _with_numbers(plain.replace(nodes=tuple(nodes), calls=program.calls), paired.corrected)
+
+
+def _with_numbers(program: Program, arrays: Mapping[str, Array]) -> Program:
+    parameters = dict(program.parameters)
+    for name, data in arrays.items():
+        parameters[name] = replace(parameters[name], data=data.astype(parameters[name].data.dtype))
+    return program.replace(parameters=parameters)
 
 
 def with_own_numbers(corrected: PairedParameters, paired: PairedParameters) -> PairedParameters | None:

@@ -58,7 +58,7 @@ class FileValues:
         produced = {result for node in nodes for result in node.outputs}
         used = {operand for node in nodes for operand in node.inputs if operand is not None} - produced
         used &= self._wide_of.keys()
-        now = {self._wide_of[operand]: self._fed_value(operand, self._current(operand)) for operand in used}
+        now = {self._wide_of[operand]: self._fed_value(operand, self.current(operand)) for operand in used}
         if value in used:
             now[self._wide_of[value]] = self._fed_value(value, arrays)
         cut = [_with_operands(self._nodes[node], now) for node in nodes]
@@ -67,14 +67,15 @@ class FileValues:
         results: dict[Value, Arrays] = {result: [] for result in produced}
         for number, inputs in enumerate(self.samples):
             stored = {
-                now[self._wide_of[operand]]: (arrays if operand is value else self._current(operand))[number]
+                now[self._wide_of[operand]]: (arrays if operand is value else self.current(operand))[number]
                 for operand in used
             }
             for result, array in zip(produced, execute(program, inputs, wanted=wanted, stored=stored), strict=True):
                 results[result].append(array)
         return results
 
-    def _current(self, value: Value) -> Arrays:
+    def current(self, value: Value) -> Arrays:
+        """Return the arrays of a value as they are used: those that are fed, if there are."""
         return self.fed.get(value) or self.values[value]
 
     def _fed_value(self, value: Value, arrays: Arrays) -> Value:

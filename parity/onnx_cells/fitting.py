@@ -11,6 +11,7 @@ from ..pairing.distances import EXACT, distance
 from ..sides.records import Array
 from .anchors import find_anchors
 from .crossings import Crossing
+from .divided_batches import divide_batches
 from .divided_products import divide_products
 from .file_values import FileValues
 from .flat import FlatProgram
@@ -62,6 +63,9 @@ def place_tensors(
         file, program = FileValues(FlatProgram(regrouped), samples), regrouped
     places = Places()
     for number in range(MOST_ROUNDS):
+        if (divided := divide_batches(file, tensors, places.of)) is not None:
+            program = divided
+            file = FileValues(FlatProgram(program), samples, file.fed)
         missing = [tensor for tensor in tensors if tensor not in places.of]
         in_parts, views, supposed = _rewritten_tensors(file, missing, number > 0)
         joined = list(in_parts.values())

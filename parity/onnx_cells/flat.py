@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -103,3 +103,18 @@ def without_boundaries(program: Program, keeps: Callable[[Key], bool] = lambda k
     }
     outputs = tuple(map(before, program.outputs))
     return program.replace(nodes=tuple(nodes), outputs=outputs, buffers=buffers)
+
+
+def without_idle_nodes(program: Program, kept: Collection[Value] = ()) -> Program:
+    """Return the program without nodes, parameters and constants that neither results nor `kept` depend on."""
+    used: set[Value | None] = {*program.outputs, *program.updates.values(), *kept}
+    nodes: list[Node] = []
+    for node in reversed(program.nodes):
+        if not used.isdisjoint(node.outputs):
+            used.update(node.inputs)
+            nodes.append(node)
+    return program.replace(
+        nodes=tuple(nodes[::-1]),
+        parameters={name: p for name, p in program.parameters.items() if p.value in used},
+        constants=tuple(c for c in program.constants if c.value in used),
+    )

@@ -13,6 +13,7 @@ from .crossings import Crossing, crossings
 from .fitting import place_tensors
 from .flat import FlatProgram
 from .marking import MarkedProgram, mark
+from .moved_parameters import with_moved_parameters
 from .odd_shapes import Excused, excuse
 from .ownership import Ownership, own_nodes
 from .places import Places
@@ -61,7 +62,9 @@ def find_cells(
         parameters: the module's parameters by name.
     """
     tensors, truth = crossings(records), records[0]
-    placed = place_tensors(program, samples, tensors, lambda program: ends(program, tensors), parameters)
+    placed = place_tensors(
+        with_moved_parameters(program), samples, tensors, lambda program: ends(program, tensors), parameters
+    )
     flat, places = placed.flat, placed.places
     ownership = own_nodes(flat, truth, [*dict.fromkeys([*tensors, *places.of])], places.of)  # some were divided
     shared = copy_shared_nodes(flat.program, ownership)

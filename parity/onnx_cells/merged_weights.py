@@ -22,6 +22,7 @@ from ...runtime.programs.interpreter import execute
 from ..pairing.distances import ROUNDED, distance
 from ..sides.records import Array
 from .affine_parts import AffinePart, AffineParts
+from .flat import without_idle_nodes
 
 SAMPLES = 2
 """Random tensors on which affine functions are compared: those that agree on two differ with probability zero."""
@@ -163,7 +164,21 @@ class _Splicer:
         nodes = list(after.get(None, []))
         for node in self.file.nodes:
             nodes += after.get(node.outputs[0], []) if node in ends else [node]
-        return self._without_idle(nodes)
+        computed = {pair.file.result for pair in self.pairs}
+        parameters = {n: p for n, p in self.file.parameters.items() if p.value not in computed}
+        trained = {p.value for p in self.file.parameters.values() if p.trainable}
+        of_trained = [pair for pair in self.pairs if not trained.isdisjoint(pair.file.stored & set(self.weights))]
+        for name, parameter in self.module.parameters.items():
+            if (value := self._stored.get(parameter.value)) is not None:
+                is_trained = any(parameter.value in pair.module.stored for pair in of_trained)
+                parameters[_unlike(name, parameters)] = ProgramParameter(value, parameter.data, is_trained)
+        constants = [c for c in self.file.constants if c.value not in computed]
+        stored: list[Constant | Buffer] = [*self.module.constants, *self.module.buffers.values()]
+        for item in stored:
+            if (value := self._stored.get(item.value)) is not None:
+                constants.append(Constant(value, item.data))
+        whole = self.file.replace(nodes=tuple(nodes), parameters=parameters, constants=tuple(constants))
+        return without_idle_nodes(whole)
 
     @cached_property
     def _names(self) -> Namespace:
@@ -194,30 +209,6 @@ class _Splicer:
             outputs = tuple(known[value] for value in node.outputs)
             nodes.append(Node(node.op, inputs, node.attributes, outputs, cell, None if last is None else last.source))
         return nodes
-
-    def _without_idle(self, nodes: Sequence[Node]) -> Program:
-        """Return the program of these nodes that results depend on."""
-        used: set[Value | None] = {*self.file.outputs, *(buffer.update for buffer in self.file.buffers.values())}
-        kept: list[Node] = []
-        for node in reversed(nodes):
-            if not used.isdisjoint(node.outputs):
-                used.update(node.inputs)
-                kept.append(node)
-        computed = {pair.file.result for pair in self.pairs}
-        old = self.file.parameters.items()
-        parameters = {name: p for name, p in old if p.value in used and p.value not in computed}
-        trained = {p.value for _, p in old if p.trainable}
-        of_trained = [pair for pair in self.pairs if not trained.isdisjoint(pair.file.stored & set(self.weights))]
-        for name, parameter in self.module.parameters.items():
-            if (value := self._stored.get(parameter.value)) is not None:
-                is_trained = any(parameter.value in pair.module.stored for pair in of_trained)
-                parameters[_unlike(name, parameters)] = ProgramParameter(value, parameter.data, is_trained)
-        constants = [c for c in self.file.constants if c.value in used and c.value not in computed]
-        stored: list[Constant | Buffer] = [*self.module.constants, *self.module.buffers.values()]
-        for item in stored:
-            if (value := self._stored.get(item.value)) is not None:
-                constants.append(Constant(value, item.data))
-        return self.file.replace(nodes=tuple(kept[::-1]), parameters=parameters, constants=tuple(constants))
 
 
 def _unlike(name: str, others: Mapping[str, object]) -> str:

@@ -106,7 +106,7 @@ class ViewFinder:
                     missing.append(tensor)
         for tensor, value in copies.items():
             origin = self._origin(value)
-            if origin not in self.agreeing and len(self.file.flat.consumers.get(origin, [])) > 1:
+            if origin is not value and len(self.file.flat.consumers.get(origin, [])) > 1:
                 self._add_if_it_agrees(tensor, origin)
         return [tensor for tensor in missing if not self._has_layout(tensor)]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -165,8 +166,10 @@ def _arrangements(parameters: Mapping[str, Array], free: Mapping[str, Array]) ->
 def _ways(name: str, shape: tuple[int, ...], free: Mapping[str, Array]) -> Iterator[Arrangement]:
     """Yield the arrangements of one parameter or more, one after the other, in a shape; the simplest first."""
     seen = set[tuple[object, ...]]()
-    for count in range(1, (MOST_PARTS if len(free) <= MOST_JOINED else 1) + 1):
-        for names in itertools.permutations(free, count):
+    joined = (itertools.permutations(free, n) for n in range(2, (MOST_PARTS if len(free) <= MOST_JOINED else 1) + 1))
+    for of_count in (itertools.permutations(free, 1), _stacked(shape, free), *joined):
+        for names in of_count:
+            count = len(names)
             for layout, *of_sources in itertools.product(
                 readings(shape), *(readings_of_the_module(free[other].shape) for other in names)
             ):
@@ -186,6 +189,20 @@ def _ways(name: str, shape: tuple[int, ...], free: Mapping[str, Array]) -> Itera
                     if identity not in seen:
                         seen.add(identity)
                         yield arrangement
+
+
+def _stacked(shape: tuple[int, ...], free: Mapping[str, Array]) -> Iterator[tuple[str, ...]]:
+    """Yield parameters of one shape in the module's order that have as many elements: experts, stacked."""
+    of_shape: dict[tuple[int, ...], list[str]] = {}
+    for name, array in free.items():
+        of_shape.setdefault(array.shape, []).append(name)
+    kinds: dict[tuple[tuple[int, ...], str], list[str]] = {}
+    for other, names in of_shape.items():
+        for name in names:
+            kinds.setdefault((other, re.sub(r"\d+", "", name)), []).append(name)
+    for (other, _), names in kinds.items():
+        if len(names) > MOST_PARTS and len(names) * math.prod(other) == math.prod(shape):
+            yield tuple(names)
 
 
 def _blocks(count: int, wanted: int) -> Iterator[Array]:

@@ -108,14 +108,15 @@ def test_a_file_of_the_older_exporter_of_torch(kind: type[nn.Module], tmp_path: 
     require_sound(parity.compare(module, tmp_path / "model.onnx", args))
 
 
-def test_a_batch_norm_is_judged_with_its_convolution() -> None:
+def test_a_batch_norm_is_judged_beside_its_convolution() -> None:
     module, args = network(Images)
     report = parity.compare(module, own_export(module, args), args)
-    assert apart(report) == ["first.0", "first.1", "second.0", "second.1"]
-    assert report.cells["first"].status == report.cells["first.2"].status == "pass"
-    (note,) = [note for note in report.notes if note.startswith("judged in the Cells around them")]
-    assert note.endswith("doesn't compute them by themselves: first.0, first.1, second.0, second.1")
-    assert any(note.startswith("gradients not compared") and "first.0.weight" in note for note in report.notes)
+    assert apart(report) == []
+    assert {report.cells[path].status for path in ("first", "first.0", "first.1", "second.1")} == {"pass"}
+    (note,) = [note for note in report.notes if "merged" in note]
+    assert note.endswith("as these parameters: first.0, first.1, second.0, second.1")
+    compared = {c.tensor for cell in report.cells.values() for c in cell.comparisons if c.kind == "parameter gradient"}
+    assert {"first.0.weight", "second.1.bias"} <= compared
 
 
 def test_gradients_of_transposed_and_renamed_weights() -> None:
