@@ -18,6 +18,7 @@ from ...recorder import INDEX
 from ...runtime.errors import UsageError
 from ...runtime.ir.types import CellCall, as_dtype
 from ...runtime.visible import visible_name
+from ..sides.opening import Kind, kind_of
 from ..sides.records import INPUT, Array, Gradients, Key, Records, value_key
 from ..sides.slots import output_slots, reference_slot
 from .equal_parts import are_of_one_form, is_close
@@ -240,8 +241,14 @@ def open_recording(path: str | PathLike[str]) -> Recording:
     Raises:
         UsageError: there is none, or it isn't one.
     """
+    kind = kind_of(path)
+    if kind not in (Kind.RECORDING, Kind.ONNX_FILE):
+        raise UsageError(
+            f"needed the folder of a recording, given {type(path).__name__}\n"
+            "  what to do: parity.compare takes a torch module and a recording, parity.record makes one"
+        )
     folder = Path(path)
-    if not folder.is_dir():
+    if kind is not Kind.RECORDING:
         what = "is a file, but a recording is a folder" if folder.exists() else "isn't there"
         raise UsageError(f"the recording {path} {what}")
     shards = Shards(folder)

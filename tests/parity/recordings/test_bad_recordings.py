@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from cellbridge import parity
 from cellbridge.parity.cli import main
 from cellbridge.recorder import Recorder
+from cellbridge.runtime import nn
 from cellbridge.runtime.errors import UsageError
 from tests.parity.recordings.networks import record_reference
 
@@ -182,3 +183,14 @@ def test_the_commands_refuse_what_they_cannot_do(tmp_path: Path, monkeypatch: py
         result = command(*arguments)
         assert result.exit_code == 2, result.output
         assert message in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("given", [nn.Dense(3, 2), "net.onnx", None])
+def test_only_a_torch_module_is_recorded(tmp_path: Path, given: Any) -> None:
+    with pytest.raises(UsageError, match=f"a torch module is recorded, given {type(given).__name__}\n"):
+        parity.record(given, (np.ones((1, 3)),), tmp_path / "it.rec")
+
+
+def test_only_recordings_are_judged(recording: Path) -> None:
+    with pytest.raises(UsageError, match="needed the folder of a recording, given Dense\n"):
+        parity.judge(recording, nn.Dense(3, 2))  # type: ignore[arg-type]
