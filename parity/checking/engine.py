@@ -273,7 +273,12 @@ def compare(
     if theirs is Kind.JAX:
         if ours is not Kind.MODULE:
             raise UsageError(f"a network in JAX is compared with a torch module, given {type(reference).__name__}")
-        return compare_network_in_jax(reference, candidate, args, keywords, names, chosen, stages, options)
+
+        def judge_network(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
+            return compare_network_in_jax(reference, candidate, args, keywords, names, chosen, stages, options)
+
+        more = (as_arguments(*arguments) for arguments in more_inputs)
+        return judge_all_inputs((args, keywords), more, judge_network, chosen, stages)
     if theirs is Kind.RECORDING:
         if ours is not Kind.MODULE:
             raise UsageError(f"a recording is compared with a torch module, given {type(reference).__name__}")

@@ -11,7 +11,6 @@ from typing import Any, Unpack
 import torch
 from torch.utils import _pytree as pytree
 
-from ...runtime.errors import UsageError
 from ...runtime.programs.call import as_array
 from ..options import OptionKeywords
 from ..recordings.against import compare_with_recording
@@ -19,6 +18,7 @@ from ..report.report import Report
 from ..sides.jax_side import NAME, JaxSide
 from ..support.progress import Progress
 from ..support.user_code import report_user_errors
+from .recording import record_jax
 
 
 def compare_with_jax(
@@ -45,12 +45,8 @@ def compare_with_jax(
         **options: fields of `Options`.
 
     Raises:
-        UsageError: JAX isn't installed, the network raises, or has nothing in common with the module.
+        UsageError: the network raises, or has nothing in common with the module.
     """
-    try:
-        from .recording import record_jax
-    except ImportError as error:
-        raise UsageError("comparing with a network in JAX needs jax: pip install 'cellbridge[jax]'") from error
     arrays, keywords = pytree.tree_map_only(torch.Tensor, as_array, (args, dict(kwargs)))
     if side.inputs is not None:
         with report_user_errors("jax_side", "when inputs() was called"):

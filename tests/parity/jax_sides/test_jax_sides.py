@@ -211,9 +211,19 @@ def test_what_cannot_be_compared_is_said() -> None:
 
 def test_without_jax_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax", None)
-    monkeypatch.delitem(sys.modules, "cellbridge.parity.jax_sides.recording", raising=False)
+    for name in ("compare", "recording"):
+        monkeypatch.delitem(sys.modules, f"cellbridge.parity.jax_sides.{name}", raising=False)
     with pytest.raises(UsageError, match=r"needs jax: pip install 'cellbridge\[jax\]'"):
         parity.compare(nn.Identity(), jax_side(lambda params, x: x), (torch.ones(3),))
+
+
+def test_all_given_inputs_are_compared() -> None:
+    module = nn.Linear(4, 3)
+    params = {"weight": array(module.weight), "bias": array(module.bias)}
+    side = jax_side(lambda params, x: jnp.abs(x) @ params["weight"].T + params["bias"], params)
+    x = torch.rand(5, 4)
+    assert parity.compare(module, side, (x,)).ok
+    assert not parity.compare(module, side, (x,), more_inputs=[((-x,), {})], diagnose_seconds=0).ok
 
 
 MODEL = """
