@@ -161,7 +161,7 @@ class JaxNetwork:
         return [cast_floating(cast_floating(leaf, as_dtype(self.working_dtype)), as_dtype(dtype)) for leaf in leaves]
 
     def _function(self, dtype: str) -> tuple[Any, Callable[..., Any]]:
-        """Return the parameters in a dtype, and the network as a function of them and of torch's tensors."""
+        """Return the parameters in a dtype, rounded to the working dtype first, and a function of them and tensors."""
         params, call = as_function(self.side)
 
         def network(params: Any, *tensors: Any) -> Any:
@@ -170,7 +170,7 @@ class JaxNetwork:
                 args, kwargs = self.side.inputs(*args, **kwargs), {}
             return call(params, Observer({}), args, kwargs)
 
-        return jax.tree.map(lambda leaf: cast(leaf, dtype), params), network
+        return jax.tree.map(lambda leaf: cast(cast(leaf, self.working_dtype), dtype), params), network
 
 
 def _results(

@@ -118,9 +118,11 @@ def test_the_share_of_names() -> None:
     assert share_of_names(nn.ReLU(), jax_side(lambda params, x: x, ())) == 1
 
 
-def test_the_network_itself_is_run_on_any_inputs_of_its_sizes() -> None:
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_network_itself_is_run_on_any_inputs_of_its_sizes(dtype: str) -> None:
     module, (ids,) = make()
-    network, reference = JaxNetwork(port(module), (ids,), {}), TorchSide("torch", module, (ids,), {})
+    network = JaxNetwork(port(module), (ids,), {}, working_dtype=dtype)
+    reference = TorchSide("torch", module, (ids,), {}, working_dtype=dtype)
     for given in (ids, ids.flip(0), ids):  # compiled once, for all of them
         truth = reference.run(Run("float64", call=Call(arguments=((given,), {}))))
         of = ReferenceRun.of(truth, truth.gradients.cotangents)
