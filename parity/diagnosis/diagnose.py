@@ -54,6 +54,8 @@ class Diagnosis:
     changed: dict[str, CellProgram] = field(default_factory=dict)
     exchanged: set[str] = field(default_factory=set)
     explained: dict[str, tuple[Comparison, list[Difference]]] = field(default_factory=dict)
+    _candidate_call: dict[int, CellProgram | None] = field(default_factory=dict, init=False)
+    """The candidate's program of the last call that was asked for, by its number: to cut it out may run the network."""
 
     def causes(self, path: str, class_name: str) -> list[Cause]:
         """Return the causes that explain what the candidate computed in a Cell; none if nothing is proved."""
@@ -124,6 +126,12 @@ class Diagnosis:
 
     def candidate_call(self, number: int) -> CellProgram | None:
         """Return the candidate's program of the call that has a number in the reference; None if it has none."""
+        if number not in self._candidate_call:
+            self._candidate_call.clear()
+            self._candidate_call[number] = self._cut_candidate(number)
+        return self._candidate_call[number]
+
+    def _cut_candidate(self, number: int) -> CellProgram | None:
         if self.candidate is None:
             return None
         call = self.reference.program.calls[number]
