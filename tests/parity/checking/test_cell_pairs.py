@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -60,14 +61,14 @@ def test_results_that_only_the_module_returns_are_said() -> None:
     ("fault", "cell", "words"),
     [
         ("gelu", "block.activation", "approximate is 'tanh' in the candidate"),
-        ("transposed", "block.up", "block.up.weight is transposed in the candidate"),
+        ("transposed", "block.up", r"block.up.weight is (read )?transposed in the candidate"),
     ],
 )
 def test_a_fault_is_placed_and_named(fault: str, cell: str, words: str) -> None:
     module, inputs = make()
     report = parity.compare(module, Port(arrays(module, fault), fault), inputs)
     assert report.failing == [cell], str(report)
-    assert any(words in cause.summary for cause in report.cells[cell].causes), str(report)
+    assert any(re.match(words, cause.summary) for cause in report.cells[cell].causes), str(report)
 
 
 def test_other_weights_are_asked_for() -> None:

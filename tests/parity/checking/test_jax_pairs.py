@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -58,14 +59,14 @@ def test_a_function_of_other_names_is_compared_cell_by_cell() -> None:
     ("fault", "cell", "words"),
     [
         ("gelu", "block.activation", "approximate is 'tanh' in the candidate"),
-        ("transposed", "block.up", "block.up.weight is read transposed in the candidate"),
+        ("transposed", "block.up", r"block.up.weight is (read )?transposed in the candidate"),
     ],
 )
 def test_a_fault_is_placed_and_named(fault: str, cell: str, words: str) -> None:
     module, inputs = make()
     report = parity.compare(module, port(module, fault), inputs)
     assert report.failing == [cell], str(report)
-    assert any(words in cause.summary for cause in report.cells[cell].causes), str(report)
+    assert any(re.match(words, cause.summary) for cause in report.cells[cell].causes), str(report)
     assert 'y = jax.nn.gelu(y @ params["wide"]' in str(report)  # the line that it comes from
 
 
