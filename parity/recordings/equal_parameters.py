@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..sides.records import Array
-from .equal_parts import is_close, is_telling, view_of
+from .equal_parts import closeness, is_close, is_telling, view_of
 from .views import View
 
 FEWEST_ROWS = 4
@@ -43,12 +43,13 @@ def matching_parameters(
     """
     taken: set[tuple[str, str]] = set()
     found: dict[str, Pair] = {}
-    wide = {name: array.astype(np.float64) for name, array in theirs.items() if is_telling(array)}
+    wide = {name: (array.astype(np.float64), array) for name, array in theirs.items() if is_telling(array)}
     for name, array in ours.items():
         if not is_telling(array):
             continue
         own = array.astype(np.float64)
-        views = ((other, view_of(own, value)) for other, value in wide.items() if value.size >= own.size)
+        known = ((other, *both) for other, both in wide.items() if both[0].size >= own.size)
+        views = ((other, view_of(own, value, closeness(array, there))) for other, value, there in known)
         free = [(other, view) for other, view in views if view is not None and (other, str(view)) not in taken]
         if free:
             like = (expected or {}).get(name, name)
@@ -64,7 +65,8 @@ def is_in_another_order(own: Array, other: Array) -> bool:
         return False
     rows = [array.astype(np.float64).reshape(len(array), -1) for array in (own, other)]
     ordered = [array[np.argsort(array.sum(1), kind="stable")] for array in rows]
-    return not is_close(rows[0], rows[1]) and is_close(ordered[0], ordered[1])
+    relative = closeness(own, other)
+    return not is_close(rows[0], rows[1], relative) and is_close(ordered[0], ordered[1], relative)
 
 
 def alike(name: str, other: str) -> float:

@@ -12,8 +12,9 @@ from ..pairing.layouts import plain_layouts
 from ..verdicts.judge import epsilon
 from .views import WHOLE, Index, View
 
-CLOSE = 1e-3
-"""The largest difference, relative to the largest element, of values that count as the same."""
+CLOSE, CLOSE_UNITS = 1e-3, 4.0
+"""The largest difference of values that count as the same, relative to the largest element: in half precision, in units
+in its last place."""
 ROUNDED = 100.0
 """Units in the last place of the largest element by which rounding may change others, in a network."""
 MAX_RANK = 4
@@ -22,17 +23,29 @@ QUICK = 64  # elements that are compared first
 
 def is_telling(array: Array) -> bool:
     """Whether values can be recognized: there are several, and not all are equal."""
-    return array.size > 1 and array.dtype.kind in "fiu" and bool((array != array.flat[0]).any())
+    kind_tells = is_floating(array.dtype) or array.dtype.kind in "iu"
+    return kind_tells and array.size > 1 and bool((array != array.flat[0]).any())
 
 
-def view_of(own: Array, other: Array) -> View | None:
+def closeness(*arrays: Array) -> float:
+    """Return how far values may be apart, relative to the largest element, that count as the same."""
+    return max(CLOSE, CLOSE_UNITS * _unit(*arrays))
+
+
+def _unit(*arrays: Array) -> float:
+    """Return the spacing of numbers at 1 in the least precise dtype."""
+    return max((epsilon(array.dtype.name) for array in arrays if is_floating(array.dtype)), default=0.0)
+
+
+def view_of(own: Array, other: Array, relative: float) -> View | None:
     """Return the part of another tensor that has the values of a tensor, as far as a map can say it; else None.
 
     Args:
         own: the reference's tensor, in float64.
         other: the recording's, in float64.
+        relative: how far values may be apart; see `closeness`.
     """
-    limit = CLOSE * float(np.abs(own).max())
+    limit = relative * float(np.abs(own).max())
     if other.size == own.size:
         return WHOLE if _is_close(own, other, limit) else _in_another_layout(own, other, limit)
     if other.size > own.size:
@@ -56,12 +69,12 @@ def _in_another_layout(own: Array, other: Array, limit: float) -> View | None:
 
 def is_rounded(own: Array, other: Array) -> bool:
     """Whether two tensors, in any shape, differ by no more than what rounding in the less precise dtype adds up to."""
-    units = [epsilon(array.dtype.name) for array in (own, other) if is_floating(array.dtype)]
-    return is_close(own, other, ROUNDED * max(units, default=0.0))
+    return is_close(own, other, min(ROUNDED * _unit(own, other), closeness(own, other)))
 
 
-def is_close(own: Array, other: Array, relative: float = CLOSE) -> bool:
+def is_close(own: Array, other: Array, relative: float | None = None) -> bool:
     """Whether two tensors have the same numbers, in any shape."""
+    relative = closeness(own, other) if relative is None else relative
     wide, there = own.astype(np.float64).reshape(-1), other.astype(np.float64).reshape(-1)
     return _is_close(wide, there, relative * float(np.abs(wide).max(initial=0.0)))
 

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from ..sides.records import OUTPUT, Array
-from .equal_parts import is_close, is_rounded, view_of
+from .equal_parts import closeness, is_close, is_rounded, view_of
 from .recorded_cells import Cells
 from .views import WHOLE, View
 
@@ -48,7 +48,7 @@ class SameValues:
                     there.size == value.size and not abs(norms[id(other)] - norm) <= SIMILAR * norm
                 ):
                     continue
-                if (view := view_of(value, there)) is not None:
+                if (view := view_of(value, there, closeness(own, other))) is not None:
                     found.append((other, view))
                     if not view.index:
                         self._orders[own.shape, other.shape, view.transpose] += 1
@@ -88,7 +88,10 @@ class SameValues:
         return own == there
 
     def likely_view(self, path: str, other: str) -> View:
-        """Return the order of axes that most tensors of these shapes have which both networks have, or that fits."""
+        """Return the order of axes that most tensors of these shapes have that both networks have, or one that fits.
+
+        Behind a first fault there are none: then channels may be last on one side.
+        """
         own, there = self.ours.of(path, OUTPUT)[:1], self.theirs.of(other, OUTPUT)[:1]
         if not own or not there:
             return WHOLE
@@ -97,8 +100,11 @@ class SameValues:
                 return View((), transpose)
         if own[0].shape == there[0].shape:
             return WHOLE
-        fitting = ((of[2], there[0].shape) for of, _ in self._orders.most_common() if len(of[2]) == there[0].ndim)
-        return next((View((), o) for o, shape in fitting if tuple(shape[axis] for axis in o) == own[0].shape), WHOLE)
+        rank = there[0].ndim
+        known = [transpose for (_, _, transpose), _ in self._orders.most_common() if len(transpose) == rank]
+        channels = [(0, *range(2, rank), 1), (0, rank - 1, *range(1, rank - 1))] if rank > 2 else []
+        fitting = (o for o in [*known, *channels] if tuple(there[0].shape[axis] for axis in o) == own[0].shape)
+        return next((View((), order) for order in fitting), WHOLE)
 
     def is_rounded(self, path: str, other: str) -> bool:
         """Whether the first values that two Cells return differ by no more than rounding."""

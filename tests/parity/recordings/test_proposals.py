@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from benchmarks.twins.measuring import faults_of
 from benchmarks.twins.twin import twins
 from cellbridge import parity
 from cellbridge.parity.recordings.proposing import Proposal, propose_names
+from cellbridge.recorder import Recorder
 
 
 def loss(outputs: Any) -> torch.Tensor:
@@ -120,6 +122,19 @@ def test_a_value_that_is_passed_on_belongs_to_the_outermost_cell_with_parameters
     assert {path for path, cell in report.cells.items() if not cell.outputs} == {
         "rest", "feed.dropout", "layers.0.dropout", "layers.1.dropout",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_port_in_half_precision_is_paired_as_one_in_float32(
+    reference: Reference, tmp_path: Path, dtype: torch.dtype
+) -> None:
+    proposal, _ = propose(tmp_path, reference, Port(reference).eval(), (X,))
+    candidate = Port(copy.deepcopy(reference)).eval().to(dtype)
+    with Recorder(tmp_path / "half.rec", dtype=str(dtype)[6:]) as recorder, recorder.torch(candidate):
+        candidate(X.to(dtype))
+    in_half = propose_names(tmp_path / "ref.rec", tmp_path / "half.rec")
+    assert pairs(in_half, reference) == pairs(proposal, reference)
+    assert in_half.by_structure == []
 
 
 def test_cells_that_add_the_residual_are_not_those_that_dont(reference: Reference, tmp_path: Path) -> None:
@@ -329,3 +344,40 @@ def test_a_mask_in_another_form_is_not_compared(tmp_path: Path) -> None:
     _, report = propose(tmp_path, Masking(False, "attend").eval(), Masking(True, "inner").eval(), (x,))
     assert report.failing == [], str(report)
     assert {c.tensor for c in report.cells[""].comparisons if c.kind == "passed value"} == {"attend x"}
+
+
+class Pixels(nn.Module):
+    """A fault in a convolution, followed by linear layers on channels that are last, or by convolutions."""
+
+    def __init__(self, last: bool, names: tuple[str, ...], padding_mode: str = "zeros") -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.last, self.names = last, names
+        mixing = nn.Conv2d(3, 4, 3, padding=1, padding_mode=padding_mode)
+        self.add_module(names[0], mixing)
+        for name, sizes in zip(names[1:], ((4, 5), (5, 3)), strict=True):
+            torch.manual_seed(sizes[0])
+            linear = nn.Linear(*sizes)
+            if not last:
+                point = nn.Conv2d(*sizes, 1)
+                point.load_state_dict({"weight": linear.weight[..., None, None], "bias": linear.bias})
+            self.add_module(name, linear if last else point)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first, *others = (self.get_submodule(name) for name in self.names)
+        x = first(x)
+        x = x.permute(0, 2, 3, 1) if self.last else x
+        for inner in others:
+            x = inner(x).tanh()
+        return x.permute(0, 3, 1, 2) if self.last else x
+
+
+@pytest.mark.parametrize("padding", ["zeros", "circular"])
+def test_channels_may_be_last_on_one_side_behind_a_fault(tmp_path: Path, padding: str) -> None:
+    x = torch.linspace(-3, 3, 2 * 3 * 6 * 7).reshape(2, 3, 6, 7).cos()
+    reference = Pixels(True, ("depth", "up", "down")).eval()
+    candidate = Pixels(False, ("a", "b", "c"), padding).eval()
+    proposal, report = propose(tmp_path, reference, candidate, (x,))
+    assert pairs(proposal, reference) == {"depth": "a", "up": "b", "down": "c"}
+    assert report.failing == ([] if padding == "zeros" else ["depth"]), str(report)
+    assert {c.kind for c in report.cells["up"].comparisons} >= {"output", "input gradient", "parameter gradient"}
