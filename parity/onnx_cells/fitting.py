@@ -83,6 +83,8 @@ def place_tensors(
         if not any(tensor.can_have_a_place and tensor not in places.of for tensor in tensors):
             break
         file = FileValues(FlatProgram(program), samples, file.fed)
+    if any(file.values[value][0].shape != arrays[0].shape for value, arrays in file.fed.items()):
+        file = FileValues(file.flat, samples)  # what follows has the shapes of the module's tensors
     shapes = {value: tuple(arrays[0].shape) for value, arrays in file.values.items()}
     return Placed(FlatProgram(divide_products(program, kept)), places, shapes)
 

@@ -178,14 +178,21 @@ class JoinFinder:
 
 
 def with_joined(program: Program, joined: Sequence[Joined]) -> Program:
-    """Return a program that joins these values; those of which a part follows from another stay apart."""
+    """Return a program that joins these values."""
     for tensor in joined:
         program = _with_tensor(program, tensor)
     return program
 
 
 def _with_tensor(program: Program, joined: Joined) -> Program:
+    """Return a program with a tensor; what its parts are computed from, as steps of a recurrence, uses them as before."""
     restored = dict(zip(joined.parts, joined.restored, strict=True))
+    before: set[Value | None] = set(joined.parts)
+    earlier: set[Node] = set()
+    for node in reversed(program.nodes):
+        if not before.isdisjoint(node.outputs):
+            before.update(node.inputs)
+            earlier.add(node)
 
     def replaced(values: Sequence[Value | None]) -> tuple[Value | None, ...]:
         return tuple(None if value is None else restored.get(value, value) for value in values)
@@ -193,7 +200,8 @@ def _with_tensor(program: Program, joined: Joined) -> Program:
     nodes: list[Node] = []
     missing = set(joined.parts)
     for n in program.nodes:
-        nodes.append(Node(n.op, replaced(n.inputs), n.attributes, n.outputs, n.cell, n.source))
+        inputs = n.inputs if n in earlier else replaced(n.inputs)
+        nodes.append(Node(n.op, inputs, n.attributes, n.outputs, n.cell, n.source))
         if missing and not missing.isdisjoint(n.outputs):
             missing.difference_update(n.outputs)
             if not missing:
