@@ -75,7 +75,10 @@ def load_all(names: Sequence[str], workers: int, is_all: bool) -> None:
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        rows = list(pool.map(loading.measure_loading, names))
+        rows = []
+        for row in pool.map(loading.measure_loading, names):
+            rows.append(row)
+            print(f"{row['pair']}: {row['seconds']} s", file=sys.stderr, flush=True)
     print("\n".join([*loading.misses(rows), "", loading.text(rows)]))
     if is_all:
         LOADED.write_text(loading.page(rows), encoding="utf-8")

@@ -92,9 +92,13 @@ def load_by_structure(
     """
     second_sample = other_sample(args, kwargs)
     samples: list[Arguments] = [(args, kwargs), *([second_sample] if second_sample is not None else [])]
-    of_reference = Reference(_network("reference", reference, samples))
-    walk = Walk(of_reference, _network("candidate", candidate, samples))
-    result = walk.run()
+    networks = [_network("reference", reference, samples), _network("candidate", candidate, samples)]
+    try:
+        of_reference = Reference(networks[0])
+        walk = Walk(of_reference, networks[1])
+        result = walk.run()
+    except CellbridgeError as error:
+        raise _refusal("a network can't be followed", error) from error
     described = {name: describe(numbers, of_reference.sources) for name, numbers in result.numbers.items()}
     of_program = {name: assembly for name, assembly in described.items() if assembly is not None}
     assemblies = _with_aliases(reference, candidate, of_program)
@@ -183,10 +187,14 @@ def _network(name: str, module: torch.nn.Module, samples: list[Arguments]) -> Ne
             program, [[as_array(tensor) for tensor in match_call(program.arguments, *sample)] for sample in samples]
         )
     except CellbridgeError as error:
-        raise UsageError(
-            f"weights can't be loaded by structure, since the {name} can't be followed: {first_line(error)}\n"
-            "  what to do: write a map file (docs/howto/port.md), and give it as --map"
-        ) from error
+        raise _refusal(f"the {name} can't be followed", error) from error
+
+
+def _refusal(reason: str, error: CellbridgeError) -> UsageError:
+    return UsageError(
+        f"weights can't be loaded by structure, since {reason}: {first_line(error)}\n"
+        "  what to do: write a map file (docs/howto/port.md), and give it as --map"
+    )
 
 
 def _notes(

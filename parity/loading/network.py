@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.errors import UsageError
+from ...runtime.errors import ProgramError, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT64, Node, Value, is_floating
 from ...runtime.ops.registry import evaluate, get
+from ...runtime.programs.interpreter import FAILURES, failure
 from ..dtypes import cast_floating
 from ..onnx_cells.flat import without_boundaries
 from ..sides.records import Array
@@ -101,9 +102,15 @@ class Network:
         return result_by_name
 
     def apply(self, node: Node, operands: Sequence[Array | None]) -> tuple[Array, ...]:
-        """Return the outputs of a node on operands."""
-        with np.errstate(all="ignore"):
-            return evaluate(get(node.op), list(operands), node.attributes, tuple(value.type for value in node.outputs))
+        """Return the outputs of a node on operands; raise `CellbridgeError` if it can't be computed."""
+        types = tuple(value.type for value in node.outputs)
+        try:
+            with np.errstate(all="ignore"):
+                return evaluate(get(node.op), list(operands), node.attributes, types)
+        except ProgramError:
+            raise
+        except FAILURES as error:
+            raise failure(self.program, node, operands, error) from error
 
     def static_array(self, value: Value, stored: Mapping[str, Array], known: dict[Value, Array]) -> Array:
         """Return a static value, computed from stored tensors; `known` holds what was computed from them before."""

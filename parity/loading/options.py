@@ -12,7 +12,7 @@ from ..sides.records import Array
 from .features import Arrays, same_features
 from .network import Network, Trace
 from .pieces import Piece, Role, head_sizes, pieces_of
-from .reference import Offer, Reference
+from .reference import Key, Offer, Reference
 from .units import MATRIX, OTHER, TABLE, VECTOR, Unit, varying_axis
 
 MOST_AXES = 4
@@ -49,7 +49,7 @@ class Option:
     """
 
     fillings: tuple[Filling, ...]
-    taken: frozenset[int]
+    taken: frozenset[Key]
     is_reordered: bool = False
 
 
@@ -60,11 +60,11 @@ class _Part:
     unit: Unit
     offer: Offer
     role: Role
-    taken: frozenset[int]
+    taken: frozenset[Key]
 
     @classmethod
-    def of(cls, unit: Unit, offer: Offer, piece: Piece) -> _Part:
-        return cls(unit, offer, piece.role, frozenset((int(offer.weight.flat[0]),)))
+    def of(cls, reference: Reference, unit: Unit, offer: Offer, piece: Piece) -> _Part:
+        return cls(unit, offer, piece.role, frozenset((reference.key(unit, int(piece.features[0])),)))
 
 
 class Options:
@@ -86,7 +86,7 @@ class Options:
             self._pieces[unit] = pieces_of(self.network, unit)
         return self._pieces[unit]
 
-    def whole(self, unit: Unit, originals: Sequence[Unit], data: Arrays | None, taken: Collection[int]) -> list[Option]:
+    def whole(self, unit: Unit, originals: Sequence[Unit], data: Arrays | None, taken: Collection[Key]) -> list[Option]:
         """Return the options that fill a unit as a whole.
 
         Args:
@@ -102,7 +102,7 @@ class Options:
             ranked = self._vectors(unit, trace, originals, data)
         else:
             parts = [
-                (rank, _Part.of(original, offer, self.reference.pieces(original)[0]))
+                (rank, _Part.of(self.reference, original, offer, self.reference.pieces(original)[0]))
                 for original in originals
                 if original.kind == unit.kind and original.size == unit.size
                 for rank, offer in enumerate(self.reference.offers(original, trace.signature))
@@ -112,7 +112,7 @@ class Options:
         return _sorted(ranked, taken)
 
     def piece(
-        self, unit: Unit, number: int, originals: Sequence[Unit], data: Arrays | None, taken: Collection[int]
+        self, unit: Unit, number: int, originals: Sequence[Unit], data: Arrays | None, taken: Collection[Key]
     ) -> list[Option]:
         """Return the options that fill a piece of a unit; arguments as of `whole`."""
         trace = self.network.trace(unit.operand)
@@ -133,11 +133,13 @@ class Options:
         """Yield a unit of the reference, or its pieces, if they have as many features."""
         pieces = self.reference.pieces(original)
         if original.size == size:
-            yield _Part.of(original, offer, pieces[0])
+            yield _Part.of(self.reference, original, offer, pieces[0])
             return
-        yield from (_Part.of(original, _rows(offer, p.features), p) for p in pieces if len(p.features) == size)
+        yield from (
+            _Part.of(self.reference, original, _rows(offer, p.features), p) for p in pieces if len(p.features) == size
+        )
 
-    def _runs(self, originals: Sequence[Unit], trace: Trace, size: int, taken: Collection[int]) -> Iterator[_Part]:
+    def _runs(self, originals: Sequence[Unit], trace: Trace, size: int, taken: Collection[Key]) -> Iterator[_Part]:
         """Yield rows of several units that together are as many: each second one, or one after the other."""
         by_size: dict[int, list[_Part]] = {}
         for original in originals:
@@ -145,7 +147,7 @@ class Options:
                 continue
             for offer in self.reference.offers(original, trace.signature)[:1]:
                 for piece in self.reference.pieces(original):
-                    part = _Part.of(original, _rows(offer, piece.features), piece)
+                    part = _Part.of(self.reference, original, _rows(offer, piece.features), piece)
                     if part.taken.isdisjoint(taken):
                         by_size.setdefault(len(piece.features), []).append(part)
         for part_size, parts in by_size.items():
@@ -188,7 +190,7 @@ class Options:
         if bias is not None and offered is not None and bias.places.size == offered.places.size:
             numbers = self.reference.sources.numbers(offered.name, offered.places.reshape(-1))
             fillings += (Filling(bias.name, bias.places.reshape(-1), numbers),)
-        return Option(fillings, frozenset(int(f.numbers.flat[0]) for f in fillings[:1]))
+        return Option(fillings, frozenset((self.reference.key(original),)))
 
     def _bias(self, unit: Unit) -> Trace | None:
         trace = None if unit.bias_operand is None else self.network.trace(unit.bias_operand)
@@ -286,7 +288,7 @@ class Options:
                 for rank, weight in enumerate(self._alike(unit, original, offer.weight, places.shape, data)):
                     inside = places >= 0
                     filling = Filling(trace.name, places[inside], weight[inside])
-                    taken = frozenset((int(weight.flat[0]),))
+                    taken = frozenset((self.reference.key(original),))
                     yield (original.node.op != unit.node.op, rank > 0, False, 0, 0), Option((filling,), taken, rank > 0)
 
     def _alike(
@@ -319,7 +321,7 @@ def _rows(offer: Offer, rows: Array) -> Offer:
     return Offer(offer.weight[rows], None if offer.bias is None else offer.bias[rows], offer.folded)
 
 
-def _sorted(ranked: Iterable[tuple[Rank, Option]], taken: Collection[int]) -> list[Option]:
+def _sorted(ranked: Iterable[tuple[Rank, Option]], taken: Collection[Key]) -> list[Option]:
     """Return options by rank; those that use again what is used already only if there are no others."""
     options = [option for _, option in sorted(ranked, key=lambda item: item[0])]
     return [option for option in options if option.taken.isdisjoint(taken)] or options

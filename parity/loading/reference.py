@@ -22,6 +22,10 @@ MOST_FOLLOWED = 8
 """The most nodes behind a unit that may be folded into it."""
 
 
+Key = tuple[str, int]
+"""A stored tensor, and the position of an element in it."""
+
+
 @dataclass(frozen=True)
 class Offer:
     """Numbers of elements that a port's unit may hold to compute what a unit of the reference does.
@@ -79,6 +83,14 @@ class Reference:
         if unit not in self._pieces:
             self._pieces[unit] = pieces_of(self.network, unit)
         return self._pieces[unit]
+
+    def key(self, unit: Unit, feature: int = 0) -> Key:
+        """Return what tells a feature of a unit from those of others, in whatever way it is folded."""
+        trace = self.network.trace(unit.operand)
+        if trace is None:
+            return " ".join(sorted(self.network.names_in[unit.operand])), feature
+        places = unit.canonical(trace.places)
+        return trace.name, int(places[feature].flat[0] if unit.kind in (MATRIX, TABLE) else places.flat[0])
 
     def heads(self, unit: Unit) -> list[int]:
         """Return the sizes into which features of a unit are divided."""

@@ -11,7 +11,7 @@ from ...runtime.ir.types import Value
 from ..sides.records import Array
 from .network import Network
 from .options import Option
-from .reference import Reference
+from .reference import Key, Reference
 from .units import Unit
 
 
@@ -30,7 +30,7 @@ class State:
 
     values: dict[Value, list[Array]]
     numbers: dict[str, Array]
-    taken: frozenset[int] = frozenset()
+    taken: frozenset[Key] = frozenset()
     done: frozenset[int] = frozenset()
     pieces: frozenset[tuple[int, int]] = frozenset()
     agrees: dict[Value, bool] = field(default_factory=dict)

@@ -49,6 +49,7 @@ class Walk:
         for unit in self.units:
             for node in unit.nodes:
                 self.by_node.setdefault(node, []).append(unit)
+        self.products = {unit.product for unit in self.units if unit.bias is not None}
         self.ancestors = self._ancestors()
         self.stack: list[Choice] = []
         self.tried = 0
@@ -285,7 +286,7 @@ class Walk:
                 results.append(self.network.apply(node, self.network.operands(node, values, stored, known)))
             for position, value in enumerate(node.outputs):
                 trial.values[value] = [result[position] for result in results]
-                if is_floating(value.dtype):
+                if is_floating(value.dtype) and value not in self.products:  # a unit is one with its bias
                     state.agrees[value] = bool(self.reference.index.find(trial.values[value]))
         return state
 
