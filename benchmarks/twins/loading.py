@@ -65,7 +65,7 @@ def measure_loading(name: str) -> dict[str, Any]:
         "right": [len(expected) - len(wrong), len(expected)],
         "beside a fault": [len(of_faulty) - len(wrong_tensors(of_faulty, beside_a_fault.arrays)), len(of_faulty)],
         "wrong": wrong,
-        "said": loading.notes,
+        "said": loading.notes[0],
         "error": error,
         "seconds": round(seconds, 1),
     }
@@ -134,7 +134,7 @@ def misses(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a line for each pair that isn't loaded completely, with what was said."""
     return [
         f"{row['pair']}: wrong or not loaded: {', '.join(row['wrong']) or 'nothing'}; "
-        f"{'holds' if row['holds'] else row['error'] or 'does not hold'}; {'; '.join(row['said'])}"
+        f"{'holds' if row['holds'] else row['error'] or 'does not hold'}; {row['said']}"
         for row in rows
         if not row["complete"]
     ]
