@@ -32,7 +32,7 @@ class FlatProgram:
     """
 
     def __init__(self, program: Program) -> None:
-        self.program = without_boundaries(program)
+        self.program = with_computed_results(without_boundaries(program))
         self._ends: dict[str, Ends] = {}
         self._after: dict[Value, frozenset[Value]] = {}
         self._position = {value: n for n, node in enumerate(self.program.nodes) for value in node.outputs}
@@ -103,6 +103,17 @@ def without_boundaries(program: Program, keeps: Callable[[Key], bool] = lambda k
     }
     outputs = tuple(map(before, program.outputs))
     return program.replace(nodes=tuple(nodes), outputs=outputs, buffers=buffers)
+
+
+def with_computed_results(program: Program) -> Program:
+    """Return the program with a node for each result that is a constant, a parameter or a buffer: a place for it."""
+    stored = program.constant_data
+    copies = {value: Value(f"{value.name}_result", value.type) for value in program.outputs if value in stored}
+    nodes = [Node("reshape", (value,), {"shape": value.shape}, (copy,)) for value, copy in copies.items()]
+    if not nodes:
+        return program
+    outputs = tuple(copies.get(value, value) for value in program.outputs)
+    return program.replace(nodes=(*program.nodes, *nodes), outputs=outputs)
 
 
 def without_idle_nodes(program: Program, kept: Collection[Value] = ()) -> Program:

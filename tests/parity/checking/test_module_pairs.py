@@ -403,3 +403,23 @@ def test_the_share_of_names() -> None:
     assert share_of_names(reference, reference) == 1
     assert share_of_names(reference, port) == 0
     assert share_of_names(nn.ReLU(), port) == 1
+
+
+class Stored(nn.Module):
+    """Computes nothing."""
+
+    def __init__(self, result: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("result", result)
+        self.other = nn.Parameter(torch.ones(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.result
+
+
+def test_a_result_that_is_not_computed_is_judged() -> None:
+    torch.manual_seed(0)
+    reference, x = nn.Sequential(nn.Linear(4, 3), nn.ReLU()), torch.randn(2, 4)
+    report = parity.compare(reference, Stored(torch.zeros(2, 3)), (x,))
+    assert report.failing == [""]
+    assert any(c.kind == "output" and c.status == "fail" for c in report.cells[""].comparisons)
