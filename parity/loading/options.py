@@ -105,7 +105,7 @@ class Options:
                 (rank, _Part.of(self.reference, original, offer, self.reference.pieces(original)[0]))
                 for original in originals
                 if original.kind == unit.kind and original.size == unit.size
-                for rank, offer in enumerate(self.reference.offers(original, trace.signature))
+                for rank, offer in enumerate(self._offers(unit, trace, original))
             ]
             whole = Piece(np.arange(unit.size), self.pieces(unit)[0].role)
             ranked = self._filled(unit, trace, whole, parts, data)
@@ -129,15 +129,31 @@ class Options:
             parts = [(0, part) for part in self._runs(originals, trace, len(piece.features), taken)]
         return _sorted(self._filled(unit, trace, piece, parts, data), taken)
 
+    def _offers(self, unit: Unit, trace: Trace, original: Unit) -> list[Offer]:
+        """Return what a unit may hold to do the work of one of the reference's, also if its result is scaled then."""
+        offers = self.reference.offers(original, trace.signature)
+        following = self.network.consumers.get(unit.output, [])
+        if unit.bias is not None or len(following) != 1 or following[0].op != "mul":
+            return offers
+        for position, value in enumerate(following[0].inputs):
+            if value is not None and value in self.network.static and not self.network.names_in.get(value):
+                factor = self.network.static_array(value, {}, {})
+                if factor.size == 1:
+                    scaled = (*trace.signature, ("mul", 1 - position, float(factor.reshape(-1)[0])))
+                    return [*offers, *self.reference.offers(original, scaled)]
+        return offers
+
     def _divided(self, original: Unit, offer: Offer, size: int) -> Iterator[_Part]:
         """Yield a unit of the reference, or its pieces, if they have as many features."""
         pieces = self.reference.pieces(original)
         if original.size == size:
             yield _Part.of(self.reference, original, offer, pieces[0])
             return
-        yield from (
-            _Part.of(self.reference, original, _rows(offer, p.features), p) for p in pieces if len(p.features) == size
-        )
+        for piece in pieces:
+            if len(piece.features) % size == 0:  # a piece, or one part of it for each expert
+                for features in piece.features.reshape(-1, size):
+                    part = Piece(features, piece.role)
+                    yield _Part.of(self.reference, original, _rows(offer, features), part)
 
     def _runs(self, originals: Sequence[Unit], trace: Trace, size: int, taken: Collection[Key]) -> Iterator[_Part]:
         """Yield rows of several units that together are as many: each second one, or one after the other."""

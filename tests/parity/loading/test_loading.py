@@ -291,3 +291,31 @@ def test_what_can_not_be_loaded_is_refused(tmp_path: Path) -> None:
 def test_networks_that_have_nothing_in_common() -> None:
     loading = load(drawn(Fused(), 0), drawn(nn.Sequential(nn.Linear(WIDTH, 7), nn.Tanh(), nn.Linear(7, 3)), 1))
     assert loading.notes[0].startswith("0 of 4 parameters were loaded by structure")
+
+
+class Words(nn.Module):
+    """A table whose rows are multiplied by a number, and experts in one tensor or in several."""
+
+    def __init__(self, factor: float, stacked: bool) -> None:
+        super().__init__()
+        self.factor = factor
+        self.table = nn.Embedding(9, WIDTH)
+        self.experts = nn.ModuleList(nn.Linear(WIDTH, 4, bias=False) for _ in range(0 if stacked else 3))
+        self.wide = nn.Parameter(torch.zeros(3, WIDTH, 4)) if stacked else None
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.table(ids) * self.factor
+        if self.wide is not None:
+            return self.head(torch.einsum("bti,eio->ebto", x, self.wide).tanh().sum(0))
+        return self.head(torch.stack([expert(x).tanh() for expert in self.experts]).sum(0))
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_a_scaled_table_and_stacked_experts(stacked: bool) -> None:
+    ids = (torch.randint(0, 9, (2, 5), generator=torch.Generator().manual_seed(3)),)
+    reference, candidate = drawn(Words(1.0, stacked), 0), drawn(Words(4.0, not stacked), 1)
+    loading = load(reference, candidate, ids)
+    with loading.applied(candidate):
+        torch.testing.assert_close(candidate(*ids), reference(*ids))
+    assert "times = 0.25" in loading.text()
