@@ -149,7 +149,7 @@ def test_the_example_of_the_documentation() -> None:
     section = page.partition("### The map file")[2].partition("###")[0]
     lines = [line for line in section.splitlines() if line.startswith("    ")]
     given = map_file.parse(tomllib.loads("\n".join(lines)), "docs/weights.md")
-    assert (len(given.entries), len(given.prefixes)) == (7, 1)
+    assert (len(given.entries), len(given.prefixes), len(given.assemblies)) == (7, 1, 6)
     for line in (map_file.__doc__ or "").splitlines():
         if line.startswith('    "'):
             map_file.parse(tomllib.loads(line), "map_file")
