@@ -119,7 +119,9 @@ class CellSide:
         dtype = "float64" if run is None else run.dtype
         with self.framework.prepare(self.cell, self._values(), dtype, train), warnings_as_notes():
             traced = trace_port(self.cell, args, kwargs, dtype)
-        program = in_names_of_module(traced, self.pairing, self.weights).astype(self.working_dtype)
+        program = in_names_of_module(traced, self.pairing, self.weights)
+        if dtype != self.working_dtype:  # its own casts are kept in its own dtype
+            program = program.astype(self.working_dtype)
         return InterpreterSide(self.name, program, args, kwargs, working_dtype=self.working_dtype)
 
     def settings(self, path: str) -> dict[str, Any]:
