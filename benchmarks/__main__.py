@@ -31,6 +31,7 @@ from . import (
     growth,
     inference,
     interpreter,
+    other_names,
     out_of_core,
     recordings,
     sweeps,
@@ -107,6 +108,11 @@ def _unrolled(quick: bool) -> str:
     return unrolled.measure(ROOT, unrolled.QUICK_STEPS if quick else unrolled.STEPS, 1 if quick else 3)
 
 
+def _other_names(quick: bool) -> str:
+    networks = other_names.QUICK if quick else other_names.NETWORKS
+    return tables.table(other_names.measure(ROOT, networks, 1 if quick else 3))
+
+
 def _gpu_training(quick: bool) -> str:
     networks = ("lenet",) if quick else tuple(training_networks.NETWORKS)
     return gpu.training(ROOT, networks, 1 if quick else 5)
@@ -161,6 +167,7 @@ TOPICS = {
     "deployment": Topic(deployment.TITLE, deployment.EXPLANATION, _deployment),
     "growth": Topic(growth.TITLE, growth.EXPLANATION, _growth),
     "unrolled": Topic(unrolled.TITLE, unrolled.EXPLANATION, _unrolled),
+    "other-names": Topic(other_names.TITLE, other_names.EXPLANATION, _other_names),
     "coverage": Topic(coverage.TITLE, coverage.EXPLANATION, lambda quick: coverage.table(ROOT)),
 }
 if browser.MODULES in os.environ:

@@ -21,8 +21,8 @@ TITLE = "Ports by another hand"
 EXPLANATION = (
     "Wall time and peak resident memory of a process that compares a network with its port by another hand, which is "
     "aligned by values, against one that compares it with a copy, whose Cells have the same names. Both networks, "
-    "ResNet-50 at 224 and BERT-base at length 128, are those of transformers; one port is of plain layers, the other of "
-    "torch's own encoder layers."
+    "ResNet-50 at 224 and BERT-base at length 128, are those of transformers; one port is of plain layers, the other "
+    "of torch's own encoder layers."
 )
 TARGETS = {"wall time": 1.5, "peak memory": 1.3}
 NETWORKS = ("resnet50", "bert_base")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ from ..report.report import Report
 from ..results.comparison import Comparison
 from ..sides.abilities import HasProgram
 from ..sides.records import Array, Records
-from ..sides.run import FORWARD, ReferenceRun, Run, Wanted
+from ..sides.run import OUTPUTS, ReferenceRun, Run, Wanted
 from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
@@ -88,7 +89,8 @@ def compare_by_values(
     pair = ModuleAndFile(module, program, options, progress, name, side.name, side.capabilities.is_port)
     answers = None
     if side.capabilities.is_port:
-        answers = answers_of(reference.run(Run("float64", FORWARD)), records, options, is_port=True)
+        answers = answers_of(reference.run(Run("float64", OUTPUTS)), records, options, is_port=True)
+    del records
     if answers is None or answers.lone[1]:
         return _judge(pair, reference, candidate)
     with answers.applied_to_reference(module):
@@ -104,6 +106,8 @@ def _judge(pair: ModuleAndFile, reference: TorchSide, candidate: Candidate) -> R
     alignment = pair.align_inputs(reference.args, dict(reference.kwargs))
     report = pair.judge_alignment(alignment)
     itself = candidate.at_results([each for each in side.parameters() if alignment.side.is_computed(each)])
+    del alignment
+    gc.collect()  # its sides have programs in other dtypes, and circles hold them
     probed = replace(options, probe=options.probe and candidate.is_probed)
     trial = Trial(reference, [itself], probed, pair.progress, [reference, itself])
     of_itself = [c for _, c in trial.judge(itself) if c.feeding != "isolated" and c.kind in END_TO_END]
@@ -143,7 +147,7 @@ def _captured(side: SideWithProgram, options: Options) -> tuple[Program, Records
     Raises:
         CellbridgeError: it can't be captured, or its parameters have other gradients than the network's.
     """
-    interpreter, wanted = side.in_interpreter(), Wanted(options.grads)
+    interpreter, wanted = side.in_interpreter(), Wanted(options.grads, inner=False)
     captured = interpreter.run(Run("float64", wanted))
     cotangents = captured.gradients.cotangents if options.grads else None
     own = side.run(Run("float64", wanted, ReferenceRun.of(captured, cotangents)))

@@ -185,7 +185,7 @@ def with_joined(program: Program, joined: Sequence[Joined]) -> Program:
 
 
 def _with_tensor(program: Program, joined: Joined) -> Program:
-    """Return a program with a tensor; what its parts are computed from, as steps of a recurrence, uses them as before."""
+    """Return a program with a tensor; what its parts are computed from, as steps of a recurrence, is left as it is."""
     restored = dict(zip(joined.parts, joined.restored, strict=True))
     before: set[Value | None] = set(joined.parts)
     earlier: set[Node] = set()

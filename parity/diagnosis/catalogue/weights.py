@@ -10,6 +10,7 @@ from itertools import permutations
 import numpy as np
 
 from ....runtime.ir.program import Program
+from ....runtime.ir.types import is_floating
 from ....runtime.ops import shaping, slicing
 from ....runtime.tracing import SymbolicTensor
 from ....runtime.visible import visible_name
@@ -62,13 +63,29 @@ def _together(other: Mapping[str, Array], own: Mapping[str, Array], evidence: Ev
 
 
 def buffers(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
-    """Yield the buffers whose values in the candidate are known and differ."""
+    """Yield the buffers whose values in the candidate are known and differ, and those of another name that fit."""
+    known = evidence.candidate.state.buffers
     for name, buffer in cell.program.buffers.items():
-        array = evidence.candidate.state.buffers.get(name)
+        array = known.get(name)
+        if array is None:
+            yield from _buffers_of_another_name(cell, name, known)
         if array is not None and array.shape == buffer.data.shape and not np.array_equal(array, buffer.data):
             shown = visible_name(name)
             summary = f"{shown} {relation(buffer.data, array, {}) or 'has other values'} in the candidate"
             cause = Cause("state", summary, f"copy {shown} from the reference", attribute=name)
+            changed = {**cell.program.buffers, name: replace(buffer, data=array.astype(buffer.data.dtype))}
+            yield Hypothesis(cause, partial(cell.program.replace, buffers=changed))
+
+
+def _buffers_of_another_name(cell: CellProgram, name: str, known: Mapping[str, Array]) -> Iterator[Hypothesis]:
+    """Yield each buffer of the candidate that is the reference's but for a relation which has a name."""
+    buffer, shown = cell.program.buffers[name], visible_name(name)
+    for array in known.values():
+        is_alike = array.shape == buffer.data.shape and is_floating(array.dtype) and is_floating(buffer.data.dtype)
+        if is_alike and (how := relation(buffer.data, array, {})):
+            cause = Cause(
+                "state", f"{shown} {how} in the candidate", f"copy {shown} from the reference", attribute=name
+            )
             changed = {**cell.program.buffers, name: replace(buffer, data=array.astype(buffer.data.dtype))}
             yield Hypothesis(cause, partial(cell.program.replace, buffers=changed))
 

@@ -278,3 +278,33 @@ def test_a_cell_for_all_heads_is_found_in_code_for_each(eps: float | None, faili
     report = parity.compare(reference.eval(), HeadByHead(reference, eps).eval(), torch.randn(2, 5, WIDTH))
     assert set(report.failing) == failing, str(report)
     assert "norm.weight" in {c.tensor for c in report.cells["norm"].comparisons if c.kind == "parameter gradient"}
+
+
+class OwnNorm(nn.Module):
+    """A batch norm that is written out, with statistics under other names."""
+
+    def __init__(self, like: nn.BatchNorm1d, fault: bool) -> None:
+        super().__init__()
+        assert like.running_mean is not None
+        assert like.running_var is not None
+        self.gamma, self.beta = (nn.Parameter(x.detach().clone()) for x in (like.weight, like.bias))
+        self.register_buffer("mean", like.running_mean.clone())
+        self.register_buffer("variance", like.running_var.sqrt() if fault else like.running_var.clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - self.mean) / torch.sqrt(self.variance + 1e-5) * self.gamma + self.beta  # type: ignore[operator]
+
+
+@pytest.mark.causes
+@pytest.mark.parametrize("fault", [False, True])
+def test_a_wrong_buffer_of_another_name_is_named(fault: bool) -> None:
+    torch.manual_seed(0)
+    reference = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.BatchNorm1d(WIDTH), nn.ReLU(), nn.Linear(WIDTH, 3))
+    norm = reference[2]
+    assert isinstance(norm, nn.BatchNorm1d)
+    norm.running_mean, norm.running_var = torch.randn(WIDTH), torch.rand(WIDTH) + 0.5
+    port = nn.Sequential(nn.Sequential(reference[0], nn.Tanh()), OwnNorm(norm, fault), nn.ReLU(), reference[4])
+    report = parity.compare(reference.eval(), port.eval(), torch.randn(4, WIDTH))
+    assert report.failing == (["2"] if fault else [])
+    said = [cause.summary for cause in report.cells["2"].causes]
+    assert said == (["2.running_var has the square roots of the values in the candidate"] if fault else [])
