@@ -129,7 +129,8 @@ def structure(value: Any) -> Structure:
     """
     if isinstance(value, torch.Tensor):
         return TENSOR
-    entries, spec = pytree.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
+    own = id(value)  # torch leaves a circle with the function behind, which would hold the value and its graph
+    entries, spec = pytree.tree_flatten_with_path(value, is_leaf=lambda x: id(x) != own)
     if spec.is_leaf():
         return Structure("constant", constant=value)
     children = tuple(structure(child) for _, child in entries)

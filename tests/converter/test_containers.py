@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 from cellbridge import converter, parity
+from cellbridge.converter.capture.containers import structure
 from cellbridge.runtime.errors import ConversionError, UsageError
 
 
@@ -215,3 +220,27 @@ def test_what_a_module_kept_of_one_run_does_not_reach_the_next() -> None:
     module = KeepsWhatItComputed()
     parity.check(module, (torch.randn(2, 4),)).raise_if_failed()
     assert module.table is None
+
+
+def test_a_result_is_freed_without_collecting_garbage() -> None:
+    """Its tensors hold the graph behind them, and so the weights of a whole network."""
+
+    class Result(OrderedDict[str, torch.Tensor]):
+        pass
+
+    pytree.register_pytree_node(
+        Result,
+        lambda x: (list(x.values()), list(x)),
+        lambda values, names: Result(zip(names, values, strict=True)),
+        flatten_with_keys_fn=lambda x: ([(pytree.MappingKey(name), y) for name, y in x.items()], list(x)),
+    )
+    result = Result(y=torch.zeros(3))
+    freed = weakref.ref(result)
+    gc.collect()
+    gc.disable()
+    try:
+        structure(result)
+        del result
+        assert freed() is None
+    finally:
+        gc.enable()
