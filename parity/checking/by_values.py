@@ -26,6 +26,7 @@ from ..sides.records import Array, Records
 from ..sides.run import OUTPUTS, ReferenceRun, Run, Wanted
 from ..sides.side import Side
 from ..sides.torch_side import TorchSide
+from ..support.process import give_back_freed_memory
 from ..support.progress import Progress
 from ..verdicts.deviations import error, size
 
@@ -108,17 +109,19 @@ def _judge(pair: ModuleAndFile, reference: TorchSide, candidate: Candidate) -> R
     itself = candidate.at_results([each for each in side.parameters() if alignment.side.is_computed(each)])
     del alignment
     gc.collect()  # its sides have programs in other dtypes, and circles hold them
+    give_back_freed_memory()
     probed = replace(options, probe=options.probe and candidate.is_probed)
-    trial = Trial(reference, [itself], probed, pair.progress, [reference, itself])
+    # on further inputs, gradients were compared in its program
+    trial = Trial(reference, [itself], probed, pair.progress, [reference, itself], probes_gradients=False)
     of_itself = [c for _, c in trial.judge(itself) if c.feeding != "isolated" and c.kind in END_TO_END]
     root = report.cells[""]
     root.comparisons = [c for c in root.comparisons if not _is_end_to_end(c)] + of_itself
     report.probes += [probe for probe in trial.report().probes if probe not in report.probes]
     report.probing_seconds += trial.probing_seconds
-    if candidate.is_probed:
-        also_compared = f"{side.name} was also compared on"  # the notes on the network's own probes take their place
-        report.notes = [note for note in report.notes if not note.startswith(also_compared)]
-    report.notes += [note for note in trial.notes if note not in report.notes]
+    also_compared = f"{side.name} was also compared on"
+    is_said = any(note.startswith(also_compared) for note in report.notes)
+    notes = [note for note in trial.notes if not (is_said and note.startswith(also_compared))]
+    report.notes += [note for note in notes if note not in report.notes]
     return report
 
 

@@ -57,6 +57,8 @@ class Trial:
         options: Options,
         progress: Progress,
         rounded: Sequence[Side] = (),
+        *,
+        probes_gradients: bool = True,
     ) -> None:
         self.reference = reference
         self.sides = sides
@@ -108,11 +110,12 @@ class Trial:
                 reference,
                 self.truth,
                 self.replayed,
-                options,
+                options if probes_gradients else replace(options, grads=False),
                 self.working_dtype,
                 self.owners,
                 self.rounded,
                 self._choices,
+                several=len(sides) > 1,
             )
         elif options.probe:
             self.notes.append(

@@ -20,8 +20,6 @@ from ..onnx_cells.flat import without_boundaries
 from ..sides.records import Array
 from .elementary import elementary
 
-_OF_STATISTICS = ("reshape", "expand", "cast", "add", "sqrt", "rsqrt", "maximum", "clamp")
-
 Signature = tuple[tuple[Any, ...], ...]
 """What is done with each element of a stored tensor: an op, the operand's position, and a digest of the other one."""
 
@@ -214,7 +212,9 @@ def statistics(program: Program) -> dict[str, Value]:
     result_by_name: dict[str, Value] = {}
     for node in program.nodes:
         of_buffers = [value for value in node.inputs if value is not None and value in name_of]
-        if node.op in _OF_STATISTICS and of_buffers:
+        traits = get(node.op).traits
+        keeps_statistics = traits.moves == "first" or (traits.elementwise and node.op not in ("sub", "mul", "div"))
+        if of_buffers and keeps_statistics:
             name_of.update(dict.fromkeys(node.outputs, name_of[of_buffers[0]]))
             if node.op in ("sqrt", "rsqrt") or of_buffers[0] in roots:
                 roots.update(node.outputs)

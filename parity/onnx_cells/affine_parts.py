@@ -10,8 +10,8 @@ from ...runtime.ir.program import Program, part_of
 from ...runtime.ir.types import Node, Value, is_floating
 from ...runtime.ops.registry import get
 
-LINEAR = frozenset(("mul", "batch_norm", "reduce_sum", "reduce_mean", "avg_pool"))
-"""Ops beside products that are affine in the first operand, and `mul` in either, if the others are stored."""
+LINEAR = frozenset(("batch_norm", "reduce_sum", "reduce_mean", "avg_pool"))
+"""Ops beside products that are affine in the first operand, if the others are stored."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,9 @@ from ...runtime.ir.types import Node, Value
 from ...runtime.ops.registry import get
 from .flat import COPYING, FlatProgram
 
+MOVED = " moved"
+"""Stands after the name of a parameter that is stored in another layout than the file's."""
+
 
 def with_moved_parameters(program: Program) -> Program:
     """Return the program with parameters in the layout in which they are used.
@@ -21,6 +24,7 @@ def with_moved_parameters(program: Program) -> Program:
     flat = FlatProgram(program)
     parameters = dict(program.parameters)
     moved: set[Node] = set()
+    stored: dict[Value | None, Value] = {}
     for name, parameter in program.parameters.items():
         nodes = _moves(flat, parameter.value)
         if not nodes or (len(nodes) == 1 and nodes[0].op == "transpose" and parameter.data.ndim == 2):
@@ -28,10 +32,16 @@ def with_moved_parameters(program: Program) -> Program:
         data = parameter.data
         for node in nodes:
             data = get(node.op)(data, **node.attributes)
-        parameters[name] = replace(parameter, value=nodes[-1].outputs[0], data=data)
+        last = nodes[-1].outputs[0]
+        stored[last] = Value(parameter.value.name, last.type)
+        del parameters[name]  # the module's of this name has another layout
+        parameters[f"{name}{MOVED}"] = replace(parameter, value=stored[last], data=data)
         moved.update(nodes)
-    left = tuple(node for node in flat.program.nodes if node not in moved)
-    return program.replace(nodes=left, parameters=parameters) if moved else program
+    left = (node for node in flat.program.nodes if node not in moved)
+    nodes_left = tuple(
+        Node(n.op, tuple(stored.get(v, v) for v in n.inputs), n.attributes, n.outputs, n.cell, n.source) for n in left
+    )
+    return program.replace(nodes=nodes_left, parameters=parameters) if moved else program
 
 
 def _moves(flat: FlatProgram, value: Value) -> list[Node]:

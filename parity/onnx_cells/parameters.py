@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from ..results.cell_report import is_inside
 from ..sides.imported import is_imported
 from ..sides.records import OUTPUT, Array
 from ..sides.side import ParameterInfo
-from .parameter_rows import with_rows_of_the_module
+from .parameter_rows import fingerprint, with_rows_of_the_module
 from .tied_parameters import same_numbers, with_ties_of_the_module
 
 
@@ -93,8 +92,8 @@ def pair_parameters(program: Program, module: ModuleParameters, as_they_are: Col
         if name.rpartition(".")[0] in judged or _is_mostly_equal(info.data, parameter.data):
             partner[name] = name
     free = {name: info for name, info in module.infos.items() if name not in partner}
-    in_file = Counter(_elements(p.data) for p in program.parameters.values())
-    in_module = Counter(_elements(info.data) for info in module.infos.values())
+    in_file = Counter(fingerprint(p.data) for p in program.parameters.values())
+    in_module = Counter(fingerprint(info.data) for info in module.infos.values())
     copied = {elements for elements, count in in_file.items() if count > in_module[elements]}
     of_cells = _of_the_same_cells(program, free, users, judged, module, copied, as_they_are)
     for name, (other, is_transposed) in of_cells.items():
@@ -116,12 +115,12 @@ def pair_parameters(program: Program, module: ModuleParameters, as_they_are: Col
             if name in of_cells or name in arranged:
                 continue
             parameter = program.parameters[name]
-            copies = (in_file[_elements(parameter.data)], in_module[_elements(parameter.data)])
+            copies = (in_file[fingerprint(parameter.data)], in_module[fingerprint(parameter.data)])
             if not _is_alone(other, copies, users.get(parameter.value, set()), judged, module):
                 del found[name]
     named = partner | transposed
-    buffers = {_elements(array) for array in module.buffers}
-    known = buffers | {_elements(info.data) for info in module.infos.values()}
+    buffers = {fingerprint(array) for array in module.buffers}
+    known = buffers | {fingerprint(info.data) for info in module.infos.values()}
     trained = {name.rpartition(".")[0] for name, info in module.infos.items() if info.trainable}
     kept: dict[str, ProgramParameter] = {}
     constants = list(program.constants)
@@ -135,7 +134,7 @@ def pair_parameters(program: Program, module: ModuleParameters, as_they_are: Col
         if name in named:
             trainable = module.infos[named[name]].trainable if from_file else parameter.trainable
             kept[named[name]] = ProgramParameter(value, data, trainable)
-        elif data.size == 1 or _elements(data) in buffers:
+        elif data.size == 1 or fingerprint(data) in buffers:
             constants.append(Constant(value, data))
         else:
             inside = (path == user or is_inside(path, user) for path in trained for user in users.get(value, ()))
@@ -145,7 +144,7 @@ def pair_parameters(program: Program, module: ModuleParameters, as_they_are: Col
     rounded = frozenset(
         value.name
         for value, data in tensors
-        if value.dtype == FLOAT32 and data.size > 1 and _elements(data) not in known
+        if value.dtype == FLOAT32 and data.size > 1 and fingerprint(data) not in known
     )
     lacking = {info.data.size for name, info in module.infos.items() if name not in named.values()}
     computed = frozenset(value.name for value, data in tensors if value.name in rounded and data.size in lacking)
@@ -173,7 +172,7 @@ def _of_the_same_cells(
     candidates: dict[str, list[tuple[str, bool]]] = {}
     for name, parameter in program.parameters.items():
         paths = users.get(parameter.value, set())
-        is_copy = _elements(parameter.data) in copied and not np.all(parameter.data == parameter.data.flat[0])
+        is_copy = fingerprint(parameter.data) in copied and not np.all(parameter.data == parameter.data.flat[0])
         if name not in free and len(paths) == 1 and parameter.data.size and not is_copy:
             others = of_cell.get(next(iter(paths)), [])
             same = [(other, False) for other in others if same_numbers(free[other].data, parameter.data)]
@@ -197,9 +196,11 @@ def _with_constants_as_parameters(program: Program, module: ModuleParameters) ->
 
     A file whose names say nothing has its weights among its constants.
     """
-    elements = {_elements(info.data) for info in module.infos.values()}
+    elements = {fingerprint(info.data) for info in module.infos.values()}
     weights = [
-        c for c in program.constants if is_floating(c.value.dtype) and c.data.size > 1 and _elements(c.data) in elements
+        c
+        for c in program.constants
+        if is_floating(c.value.dtype) and c.data.size > 1 and fingerprint(c.data) in elements
     ]
     values = {c.value for c in weights}
     parameters = {c.value.name: ProgramParameter(c.value, c.data.astype(c.value.dtype)) for c in weights}
@@ -249,8 +250,3 @@ def users_of(program: Program) -> dict[Value, set[str]]:
 def _is_mostly_equal(one: Array, other: Array) -> bool:
     """Whether two arrays have most of their elements in common: a weight that others were folded into doesn't."""
     return int(np.count_nonzero(one.astype(other.dtype) != other)) * 2 < max(1, int(np.count_nonzero(one)))
-
-
-def _elements(array: Array) -> bytes:
-    """A digest that is equal for arrays with the same elements in any order."""
-    return hashlib.blake2b(np.sort(array.astype(np.float32), axis=None).tobytes(), digest_size=16).digest()

@@ -88,6 +88,7 @@ class Prober:
         owners: paths of the Cells that own parameters and buffers.
         rounded: the sides whose numbers may have been rounded to float32.
         choices: finds the reference's choices, such as the signs of eigenvectors.
+        several: whether several sides are judged, for which the reference's runs are kept.
         judged: names of the probes that a side was judged on.
         notes: remarks for the reader of the report.
         spent: seconds that probing took.
@@ -103,6 +104,7 @@ class Prober:
     owners: Mapping[str, str]
     rounded: Sequence[Side]
     choices: ChoiceFinder
+    several: bool = True
     judged: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     spent: float = 0.0
@@ -248,12 +250,15 @@ class Prober:
     def _on_reference(self, side: Side, probe: Probe, *, grads: bool) -> tuple[Run, Records] | None:
         """The settings and records of the reference's run in float64; None if it can't be judged by."""
         key = probe.name, grads, isinstance(side, CellSide)
-        if key not in self._truths:
-            try:
-                self._truths[key] = self._run_reference(side, probe, grads=grads)
-            except CellbridgeError:  # it doesn't take these inputs, or its outputs aren't finite
-                self._truths[key] = None
-        return self._truths[key]
+        if key in self._truths:
+            return self._truths[key]
+        try:
+            on_reference = self._run_reference(side, probe, grads=grads)
+        except CellbridgeError:  # it doesn't take these inputs, or its outputs aren't finite
+            on_reference = None
+        if self.several:
+            self._truths[key] = on_reference
+        return on_reference
 
     def _run_reference(self, side: Side, probe: Probe, *, grads: bool) -> tuple[Run, Records] | None:
         settled = replace(self.replayed.reference, cotangents=None, choices={})
