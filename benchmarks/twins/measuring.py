@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Mapping
@@ -25,6 +26,8 @@ from .twin import Twin, twins
 CODE, WEIGHTS = "code", "weights"
 PARTS = (SOUND, CODE, WEIGHTS)
 MAX_CAUSES = 2
+FOLDERS = re.compile(r"(?:/[\w.+-]+)+/(?=[\w.+-]+\.py\b)")
+"""Those before a file, which another machine has elsewhere."""
 
 
 def faults_of(twin: Twin) -> dict[str, PortFault]:
@@ -76,7 +79,10 @@ def _case(twin: Twin, part: str, fault: PortFault | None) -> Case:
 def judged(case: Case, finding: Finding) -> dict[str, Any]:
     """Return the verdict on what was said of a case, as JSON values."""
     verdict = judge(case, finding)
-    said = {path: [cause.summary for cause in causes][:MAX_CAUSES] for path, causes in finding.causes.items()}
+    said = {
+        path: [FOLDERS.sub("", cause.summary) for cause in causes][:MAX_CAUSES]
+        for path, causes in finding.causes.items()
+    }
     common = {"accused": sorted(finding.accused or ()), "causes": said, "error": finding.error, "said": finding.said}
     if not case.is_fault:
         return {"holds": not finding.found and not finding.error, "innocent": verdict.innocent, **common}

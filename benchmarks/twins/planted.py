@@ -217,7 +217,7 @@ _FAULTS = [
     fault("pointnet/points last", "mean instead of largest", "stn", ".relu().amax(dim=1))", ".relu().mean(dim=1))",
           "pooling", "max|mean", kind=BOTH),
     weight("pointnet/points last", "variance taken for its root", "bn1 bn2 stn.bn1", "w[f\"{norm}.running_var\"]",
-           "w[f\"{norm}.running_var\"].sqrt()", "running_var|sqrt|variance"),
+           "w[f\"{norm}.running_var\"].sqrt()", "running_var|sqrt|variance", kind=("weight", "state")),
     fault("qwen/lists", "heads of a group in turn", inside(LLAMA, "self_attn"), "group = head // (HEADS // KV_HEADS)",
           "group = head % KV_HEADS", "grouping", "repeat|group|order|element|head|index|merged",
           kind=(*BOTH, "layout")),
