@@ -71,10 +71,11 @@ def _axes_of_several(file: FileValues, missing: Sequence[Crossing], values: Sequ
         for axis, count in enumerate(array.shape):
             if not 2 <= count <= MOST_PLACES or array.size // count < FEWEST_ELEMENTS or value in found:
                 continue
+            of_size = [tensor for tensor in free if tensor.arrays[0].size * count == array.size]
+            if len(of_size) < 2:
+                continue
             norms = [float(np.linalg.norm(np.take(array, n, axis))) for n in range(count)]
-            held = [
-                t for t in free if t.arrays[0].size * count == array.size and _is_slice(file, value, axis, norms, t)
-            ]
+            held = [tensor for tensor in of_size if _is_slice(file, value, axis, norms, tensor)]
             if len(held) > 1:
                 found[value] = axis
                 free = [tensor for tensor in free if tensor not in held]
@@ -86,12 +87,8 @@ def _is_slice(file: FileValues, value: Value, axis: int, norms: Sequence[float],
     for place, other in enumerate(norms):
         if abs(norm - other) <= EXACT * norm:
             slices = [np.take(array, place, axis) for array in file.values[value]]
-            if (
-                distance([s.reshape(a.shape) for s, a in zip(slices, tensor.arrays, strict=True)], tensor.arrays)
-                <= EXACT
-            ):
-                return True
-            if find_layout(slices, tensor.arrays) is not None:
+            reshaped = [one.reshape(array.shape) for one, array in zip(slices, tensor.arrays, strict=True)]
+            if distance(reshaped, tensor.arrays) <= EXACT or find_layout(slices, tensor.arrays) is not None:
                 return True
     return False
 
@@ -228,10 +225,13 @@ class _Division:
         if value not in self.parts:
             axis, shape = self.axes[value], value.type.sizes
             assert shape is not None, "only values of known sizes are divided"
-            narrow = value.type.with_shape((*shape[:axis], 1, *shape[axis + 1 :]))
-            names = (f"{value.name}{PART}{place}" for place in range(shape[axis]))
-            self.parts[value] = [Value(self.names.unique(name), narrow) for name in names]
+            self.parts[value] = [self._part(value, axis, place) for place in range(shape[axis])]
         return self.parts[value]
+
+    def _part(self, value: Value, axis: int, place: int) -> Value:
+        shape = value.type.sizes or ()
+        narrow = value.type.with_shape((*shape[:axis], 1, *shape[axis + 1 :]))
+        return Value(self.names.unique(f"{value.name}{PART}{place}"), narrow)
 
     def _divided(self, way: _Way) -> Iterator[Node]:
         node, (result,) = way.node, way.node.outputs
@@ -244,9 +244,7 @@ class _Division:
                 elif self.axes.get(operand) == own:
                     operands.append(self._parts_of(operand)[place])
                 else:
-                    shape = operand.type.sizes or ()
-                    narrow = operand.type.with_shape((*shape[:own], 1, *shape[own + 1 :]))
-                    taken = Value(self.names.unique(f"{operand.name}{PART}{place}"), narrow)
+                    taken = self._part(operand, own, place)
                     yield Node("slice", (operand,), _bounds(place, own), (taken,), node.cell, node.source)
                     operands.append(taken)
             yield Node(node.op, tuple(operands), _attributes(way), (part,), node.cell, node.source)
@@ -255,8 +253,9 @@ class _Division:
 
 def _joins_parts(node: Node, axis: int) -> bool:
     """Whether a node joins values of size 1 along an axis."""
-    sizes = [None if value is None else value.shape[axis] for value in node.inputs] if node.op == "concat" else [None]
-    return node.op == "concat" and node.attributes["axis"] == axis and all(size == 1 for size in sizes)
+    if node.op != "concat" or node.attributes["axis"] != axis:
+        return False
+    return all(value is not None and value.shape[axis] == 1 for value in node.inputs)
 
 
 def _bounds(place: int, axis: int) -> dict[str, tuple[int, ...]]:

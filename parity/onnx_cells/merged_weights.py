@@ -9,6 +9,7 @@ were merged have their boundaries, and gradients are those of the module's param
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,6 +24,7 @@ from ..pairing.distances import ROUNDED, distance
 from ..sides.records import Array
 from .affine_parts import AffinePart, AffineParts
 from .flat import without_idle_nodes
+from .parameters import unlike
 
 SAMPLES = 2
 """Random tensors on which affine functions are compared: those that agree on two differ with probability zero."""
@@ -89,31 +91,31 @@ def without_merged_weights(
 
 
 def _pairs(
-    file: AffineParts, module: AffineParts, weights: Collection[Value], wanted: Collection[Value]
+    file: AffineParts, module: AffineParts, weights: AbstractSet[Value], wanted: AbstractSet[Value]
 ) -> Iterator[_Pair]:
     """Yield affine parts that are the same function; the first of the file for each of its weights."""
+    of_file = [(part, shapes) for part in file.using(weights) if (shapes := _shapes(part)) is not None]
+    asked = {shapes for _, shapes in of_file}
     by_shapes: dict[tuple[object, ...], list[tuple[AffinePart, list[Array]]]] = {}
     for part in module.using(wanted):
-        if (shapes := _shapes(part)) is not None:
+        if (shapes := _shapes(part)) in asked and shapes is not None:
             by_shapes.setdefault(shapes, []).append((part, _images(module.program, part)))
     used: set[Value] = set()
-    for part in file.using(weights):
-        own = part.stored & set(weights)
-        shapes = _shapes(part)
+    for part, shapes in of_file:
+        own = part.stored & weights
         if shapes not in by_shapes or not own.isdisjoint(used):
             continue
         images = _images(file.program, part)
         same = next((o for o, theirs in by_shapes[shapes] if images and distance(images, theirs) <= ROUNDED), None)
         if same is not None:
-            by_shapes[shapes] = [
-                pair for pair in by_shapes[shapes] if pair[0].stored.isdisjoint(same.stored & set(wanted))
-            ]
+            taken = same.stored & wanted
+            by_shapes[shapes] = [pair for pair in by_shapes[shapes] if pair[0].stored.isdisjoint(taken)]
             used |= own
             yield _Pair(same, part)
 
 
 def _equal_weights(
-    module: AffineParts, program: Program, weights: Collection[Value], wanted: Collection[Value]
+    module: AffineParts, program: Program, weights: AbstractSet[Value], wanted: AbstractSet[Value]
 ) -> Iterator[_Pair]:
     """Yield what the module computes from its parameters alone and the file stores."""
     free = dict.fromkeys(value for value in program.constant_data if value in weights)
@@ -151,7 +153,7 @@ class _Splicer:
 
     file: Program
     module: Program
-    weights: Collection[Value]
+    weights: AbstractSet[Value]
     pairs: Sequence[_Pair]
 
     def program(self) -> Program:
@@ -167,11 +169,11 @@ class _Splicer:
         computed = {pair.file.result for pair in self.pairs}
         parameters = {n: p for n, p in self.file.parameters.items() if p.value not in computed}
         trained = {p.value for p in self.file.parameters.values() if p.trainable}
-        of_trained = [pair for pair in self.pairs if not trained.isdisjoint(pair.file.stored & set(self.weights))]
+        of_trained = [pair for pair in self.pairs if not trained.isdisjoint(pair.file.stored & self.weights)]
         for name, parameter in self.module.parameters.items():
             if (value := self._stored.get(parameter.value)) is not None:
                 is_trained = any(parameter.value in pair.module.stored for pair in of_trained)
-                parameters[_unlike(name, parameters)] = ProgramParameter(value, parameter.data, is_trained)
+                parameters[unlike(name, parameters, "module")] = ProgramParameter(value, parameter.data, is_trained)
         constants = [c for c in self.file.constants if c.value not in computed]
         stored: list[Constant | Buffer] = [*self.module.constants, *self.module.buffers.values()]
         for item in stored:
@@ -209,9 +211,3 @@ class _Splicer:
             outputs = tuple(known[value] for value in node.outputs)
             nodes.append(Node(node.op, inputs, node.attributes, outputs, cell, None if last is None else last.source))
         return nodes
-
-
-def _unlike(name: str, others: Mapping[str, object]) -> str:
-    while name in others:
-        name += " (module)"
-    return name

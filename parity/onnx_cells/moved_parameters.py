@@ -26,22 +26,24 @@ def with_moved_parameters(program: Program) -> Program:
     moved: set[Node] = set()
     stored: dict[Value | None, Value] = {}
     for name, parameter in program.parameters.items():
-        nodes = _moves(flat, parameter.value)
-        if not nodes or (len(nodes) == 1 and nodes[0].op == "transpose" and parameter.data.ndim == 2):
+        moves = _moves(flat, parameter.value)
+        if not moves or (len(moves) == 1 and moves[0].op == "transpose" and parameter.data.ndim == 2):
             continue
         data = parameter.data
-        for node in nodes:
+        for node in moves:
             data = get(node.op)(data, **node.attributes)
-        last = nodes[-1].outputs[0]
+        last = moves[-1].outputs[0]
         stored[last] = Value(parameter.value.name, last.type)
         del parameters[name]  # the module's of this name has another layout
         parameters[f"{name}{MOVED}"] = replace(parameter, value=stored[last], data=data)
-        moved.update(nodes)
+        moved.update(moves)
+    if not moved:
+        return program
     left = (node for node in flat.program.nodes if node not in moved)
-    nodes_left = tuple(
+    nodes = tuple(
         Node(n.op, tuple(stored.get(v, v) for v in n.inputs), n.attributes, n.outputs, n.cell, n.source) for n in left
     )
-    return program.replace(nodes=nodes_left, parameters=parameters) if moved else program
+    return program.replace(nodes=nodes, parameters=parameters)
 
 
 def _moves(flat: FlatProgram, value: Value) -> list[Node]:

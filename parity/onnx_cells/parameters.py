@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -138,7 +138,7 @@ def pair_parameters(program: Program, module: ModuleParameters, as_they_are: Col
             constants.append(Constant(value, data))
         else:
             inside = (path == user or is_inside(path, user) for path in trained for user in users.get(value, ()))
-            kept[_unlike(name, module.infos)] = ProgramParameter(value, data, any(inside))
+            kept[unlike(name, module.infos, "file")] = ProgramParameter(value, data, any(inside))
     result = program.replace(parameters=kept, constants=tuple(constants), nodes=(*turned, *program.nodes))
     tensors = [(item.value, item.data) for item in constants] + [(item.value, item.data) for item in kept.values()]
     rounded = frozenset(
@@ -210,10 +210,10 @@ def _with_constants_as_parameters(program: Program, module: ModuleParameters) ->
     )
 
 
-def _unlike(name: str, others: Mapping[str, ParameterInfo]) -> str:
-    """Return a name that isn't one of the module's."""
+def unlike(name: str, others: Container[str], owner: str) -> str:
+    """Return a name that is none of the others, with its owner behind it if it would be one."""
     while name in others:
-        name += " (file)"
+        name += f" ({owner})"
     return name
 
 
