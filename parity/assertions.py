@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
+from ..runtime.errors import ParityError
 from .options import OptionKeywords
 from .report.report import Report
 from .report.training_report import TrainingReport
+from .results.coverage import HALF, require_share
 from .training.training_config import TrainingConfigKeywords
 
 if TYPE_CHECKING:
@@ -70,6 +72,8 @@ def assert_parity(
     candidate: Any,
     args: Any,
     kwargs: Mapping[str, Any] | None = None,
+    *,
+    min_coverage: float = HALF,
     **options: Unpack[CompareKeywords],
 ) -> Report:
     """Compare two sides and fail the test unless they compute the same.
@@ -79,6 +83,9 @@ def assert_parity(
         candidate: a torch module, a program, an ONNX file or model, or a Cell that is the port of a torch module.
         args: positional inputs, as the reference takes them.
         kwargs: keyword inputs.
+        min_coverage: the least share of the reference's parameters, from 0 to 1, whose gradients must be compared with
+            those of a module, a Cell, a network in JAX or a recording with gradients. Parameters that aren't trained,
+            get no gradient or are left out (`only`, `skip`) don't count, and none do with `grads=False`.
         **options: options of `parity.compare`: `grads`, `train`, `dtype`, `rtol`, `atol`, `seed`, `cells`, `weights`,
             `more_inputs`, `progress`, ...
 
@@ -86,7 +93,8 @@ def assert_parity(
         The report, if nothing fails.
 
     Raises:
-        ParityError: an `AssertionError` with the failing Cells in detail.
+        ParityError: an `AssertionError` with the failing Cells in detail, or with the coverage if it is too low.
+        UsageError: `min_coverage` isn't a share.
 
     Warns:
         ReferenceWrongWarning: nothing fails, but gradients of the reference aren't the derivative of its own forward
@@ -97,8 +105,14 @@ def assert_parity(
     __tracebackhide__ = True
     from .checking.engine import compare
 
+    require_share(min_coverage, "min_coverage")
     report = compare(reference, candidate, args, kwargs, **options)
     report.raise_if_failed()
+    for coverage in report.coverage.values():
+        if problem := coverage.shortfall(min_coverage, f"min_coverage={min_coverage:g}"):
+            error = ParityError(f"{report.sentence}\n{problem}")
+            error.report = report
+            raise error
     if wrong := report.reference_wrong:
         cells = ", ".join(path or "(root)" for path in wrong)
         message = f"the reference's own gradients are wrong in {cells}, and those of the candidate are right there"

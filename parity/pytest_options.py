@@ -10,6 +10,7 @@ import pytest
 from ..runtime.errors import UsageError
 from .dtypes import WORKING_DTYPES
 from .options import Options
+from .results.coverage import HALF, require_share
 from .sides.names import CONVERSIONS, PORTS
 
 SIDES = (*CONVERSIONS, *PORTS)
@@ -45,6 +46,15 @@ _OPTIONS: dict[str, tuple[str, Any, dict[str, Any]]] = {
             "help": "compare on further inputs, derived from the given ones, too (default: yes)",
         },
     ),
+    "min_coverage": (
+        "string",
+        None,
+        {
+            "metavar": "NUMBER",
+            "help": "least share of the parameters, from 0 to 1, whose gradients must be compared with those of a port "
+            f"or a recording (default: {HALF})",
+        },
+    ),
     "side": (
         "args",
         (),
@@ -70,14 +80,15 @@ def add_options(parser: pytest.Parser) -> None:
     """Declare the options and ini settings."""
     group = parser.getgroup("parity", "parity of the Cells of parity_*.py files")
     for name, (kind, default, option) in _OPTIONS.items():
-        group.addoption(f"--parity-{name}", dest=f"parity_{name}", default=None, **option)
-        parser.addini(f"parity_{name}", f"as --parity-{name}", type=kind, default=default)  # type: ignore[arg-type]
+        group.addoption(f"--parity-{name.replace('_', '-')}", dest=f"parity_{name}", default=None, **option)
+        parser.addini(f"parity_{name}", f"as --parity-{name.replace('_', '-')}", type=kind, default=default)  # type: ignore[arg-type]
 
 
 def settings_of(config: pytest.Config) -> dict[str, Any]:
     """Return the keywords of `parity.check`, from the command line, else from the ini file.
 
-    `html` is none of them: it is the absolute path of the folder for HTML pages, None if there is none.
+    Two are none of them: `html`, the absolute path of the folder for HTML pages, None if there is none; and
+    `min_coverage`, the least share of parameters that a port's gradients must be compared for.
 
     Raises:
         pytest.UsageError: a setting is wrong.
@@ -90,9 +101,12 @@ def settings_of(config: pytest.Config) -> dict[str, Any]:
     settings["train"] = settings["train"] or None
     sides = list(settings.pop("side"))
     html = settings.pop("html")
+    given = _number("min_coverage", settings.pop("min_coverage"))
+    least = HALF if given is None else given
     if unknown := [side for side in sides if side not in SIDES]:
         raise pytest.UsageError(f"parity_side: there is no side {unknown[0]!r}; there are {', '.join(SIDES)}")
     try:
+        require_share(least, "parity_min_coverage")
         options = Options(**settings)
     except UsageError as error:
         raise pytest.UsageError(f"settings of parity: {error}") from error
@@ -101,6 +115,7 @@ def settings_of(config: pytest.Config) -> dict[str, Any]:
         "only": list(options.only),
         "skip": list(options.skip),
         "sides": sides,
+        "min_coverage": least,
         "html": str(config.invocation_params.dir / html) if html else None,
     }
 

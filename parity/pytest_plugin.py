@@ -182,7 +182,7 @@ class ParityFile(pytest.File):
 
         model = self._model
         settings = self.config.stash[SETTINGS] | {"sides": self.sides}
-        folder = settings.pop("html")
+        folder, least = settings.pop("html"), settings.pop("min_coverage")
         started = time.monotonic()
         try:
             if folder is not None:
@@ -215,7 +215,7 @@ class ParityFile(pytest.File):
                     )
             given = [name for name in ("rtol", "atol", "only", "skip") if settings[name] not in (None, [])]
             report.conditions.sources |= dict.fromkeys(given, IN_SETTINGS)
-            found = {_name(*item): outcome for item, outcome in outcomes(report, self.items).items()}
+            found = {_name(*item): outcome for item, outcome in outcomes(report, self.items, least).items()}
             if folder is None:
                 return {"outcomes": found}
             page = "" if report.ok else name_of_file(self.nodeid)

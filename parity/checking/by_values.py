@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import torch
 
-from ...converter.structure.program_names import named_parameters
 from ...runtime.errors import CellbridgeError, UnsupportedOperators, UsageError
 from ...runtime.ir.program import Program
 from ..comparison.trial import Trial
@@ -17,7 +16,6 @@ from ..inputs.onnx_optionals import first_line
 from ..modules.answers import answers_of
 from ..onnx_cells.compare import ModuleAndFile
 from ..options import Options
-from ..report.detail import pluralize
 from ..report.globs import list_names
 from ..report.report import Report
 from ..results.comparison import Comparison
@@ -123,17 +121,6 @@ def _judge(pair: ModuleAndFile, reference: TorchSide, candidate: Candidate) -> R
     notes = [note for note in trial.notes if not (is_said and note.startswith(also_compared))]
     report.notes += [note for note in notes if note not in report.notes]
     return report
-
-
-def coverage_of_parameters(reference: torch.nn.Module, report: Report) -> list[str]:
-    """Return as a phrase of how many parameters the gradients were compared; nothing for all that are trained."""
-    if not report.grads:
-        return []
-    trained = {name for name, parameter in named_parameters(reference) if parameter.requires_grad}
-    compared = {c.tensor for cell in report.cells.values() for c in cell.comparisons if c.kind == "parameter gradient"}
-    if trained <= compared:
-        return []
-    return [f"with the gradients of {len(trained & compared)} of {pluralize(len(trained), 'parameter')}"]
 
 
 def by_names_note(error: CellbridgeError) -> str:

@@ -21,7 +21,7 @@ from ..sides.cell_side import CellSide
 from ..sides.frameworks import Framework
 from ..support.progress import Progress
 from ..weights.mapping import Weights, carry, own_weights
-from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values, coverage_of_parameters
+from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values
 
 LOOKED_FOR = 256
 """Numbers of a parameter that are looked for in the Cell."""
@@ -92,7 +92,6 @@ def _by_values(
         return side(named=False)
 
     report = compare_by_values(module, Candidate(side(named=True), at_results), args, kwargs, options, progress)
-    report.conditions.remarks += coverage_of_parameters(module, report)
     report.notes += mode_notes(module, options.train)
     report.notes.append(f"the Cell kept its own weights, since the module's couldn't be carried by names: {reason}")
     return report

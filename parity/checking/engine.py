@@ -20,6 +20,7 @@ from ...converter.exclusive import one_at_a_time
 from ...converter.onnx_out.export import to_onnx
 from ...runtime.errors import ConversionError, UsageError
 from ...runtime.lowering import opsets
+from ..comparison.coverage import add_coverage
 from ..comparison.judging import judge_sides
 from ..dtypes import HALVES, WORKING_DTYPES
 from ..inputs.arguments import as_arguments, as_keywords
@@ -124,7 +125,10 @@ def check(
         return compare_cell(module, cell, args, keywords, framework, probed, stages, cells, weights)
 
     def over_all(judge: JudgeInput) -> Report:
-        return judge_all_inputs((args, keywords), more_inputs, judge, chosen, stages)
+        report = judge_all_inputs((args, keywords), more_inputs, judge, chosen, stages)
+        if port_name is not None and port_name in report.sides:
+            add_coverage(report, port_name, module, args, keywords, chosen)
+        return report
 
     require_sides(sides, round_trip, port_name)
     try:
@@ -278,7 +282,9 @@ def compare(
             return compare_network_in_jax(reference, candidate, args, keywords, names, chosen, stages, options)
 
         more = (as_arguments(*arguments) for arguments in more_inputs)
-        return judge_all_inputs((args, keywords), more, judge_network, chosen, stages)
+        report = judge_all_inputs((args, keywords), more, judge_network, chosen, stages)
+        add_coverage(report, report.sides[0], reference, args, keywords, chosen)
+        return report
     if theirs is Kind.RECORDING:
         if ours is not Kind.MODULE:
             raise UsageError(f"a recording is compared with a torch module, given {type(reference).__name__}")
@@ -320,6 +326,8 @@ def compare(
         stages.stage("load weights", None)
     with weights_loaded(reference, candidate, args, keywords, load_weights, write_map) as loaded:
         report = judge_all_inputs((args, keywords), more, judge, chosen, stages)
+    if of_modules or framework is not None:
+        add_coverage(report, report.sides[0], reference, args, keywords, chosen)
     report.notes += loaded
     if of_modules and load_weights is False and report.failed:
         report.notes += hint_at_loading(reference, candidate)

@@ -16,7 +16,7 @@ from ..report.report import Report
 from ..results.modes import mode_notes
 from ..sides.jax_side import JaxSide
 from ..support.progress import Progress
-from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values, coverage_of_parameters
+from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values
 
 
 def compare_network_in_jax(
@@ -54,9 +54,7 @@ def compare_network_in_jax(
         raise UsageError("comparing with a network in JAX needs jax: pip install 'cellbridge[jax]'") from error
 
     def by_names() -> Report:
-        report = compare_with_jax(module, side, args, kwargs, names=names, progress=progress, **options)
-        report.conditions.remarks += coverage_of_parameters(module, report)
-        return report
+        return compare_with_jax(module, side, args, kwargs, names=names, progress=progress, **options)
 
     if names is not None or chosen.train or share_of_names(module, side) >= ENOUGH:
         return by_names()
@@ -68,7 +66,6 @@ def compare_network_in_jax(
         report = by_names()
         report.notes.append(by_names_note(error))
         return report
-    report.conditions.remarks += coverage_of_parameters(module, report)
     report.notes += mode_notes(module, chosen.train)
     return report
 

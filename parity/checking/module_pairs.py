@@ -20,7 +20,7 @@ from ..options import Options
 from ..report.report import Report
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
-from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values, coverage_of_parameters
+from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values
 
 
 def compare_pair(
@@ -54,7 +54,6 @@ def compare_pair(
     if answers is not None:
         report.structure += answers.differences()
         report.conditions.remarks += [answers.coverage] if answers.coverage else []
-    report.conditions.remarks += coverage_of_parameters(reference, report)
     return report
 
 

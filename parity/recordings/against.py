@@ -19,6 +19,7 @@ from ...converter.exclusive import one_at_a_time
 from ...recorder import library_versions
 from ..comparison.cells import cell_reports, require_elements, require_finite
 from ..comparison.comparer import CellComparisons, fails
+from ..comparison.coverage import add_coverage
 from ..comparison.noise import Noise
 from ..inputs.arguments import as_arguments
 from ..options import OptionKeywords, Options, from_keywords
@@ -85,7 +86,9 @@ def compare_with_recording(
     reference = TorchSide.of_options("torch", module, args, keywords, in_dtype)
     name_map = None if names is None else read_names(names)
     again = None if perturbed is None else lambda: open_recording(perturbed())
-    return _LivingReference(reference, opened, chosen, stages, name_map, again).report()
+    report = _LivingReference(reference, opened, chosen, stages, name_map, again).report()
+    add_coverage(report, report.sides[0], module, args, keywords, in_dtype)
+    return report
 
 
 class _LivingReference(RecordedTrial):

@@ -17,13 +17,25 @@ Outcome = tuple[str, str]
 """PASS, FAIL or SKIPPED, and the reason in words."""
 
 
-def outcomes(report: NetworkResult, items: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Outcome]:
+def outcomes(
+    report: NetworkResult, items: Iterable[tuple[str, str]], min_coverage: float = 0.0
+) -> dict[tuple[str, str], Outcome]:
     """Return the outcome of each item, a pair of a Cell's path and a side.
 
     A Cell also fails if no input reaches it, or if nothing of it was compared. An end-to-end failure that another Cell
-    explains doesn't count.
+    explains doesn't count. The root also fails if gradients of too few parameters were compared.
+
+    Args:
+        report: the report.
+        items: paths of Cells and names of sides.
+        min_coverage: the least share of the reference's parameters.
     """
-    return {(path, side): _outcome(report, report.cells.get(path), path, side) for path, side in items}
+    found = {(path, side): _outcome(report, report.cells.get(path), path, side) for path, side in items}
+    for side, coverage in report.coverage.items():
+        setting = f"parity_min_coverage={min_coverage:g}, a setting of pytest"
+        if found.get(("", side), (FAIL, ""))[0] == PASS and (problem := coverage.shortfall(min_coverage, setting)):
+            found["", side] = FAIL, problem
+    return found
 
 
 def _outcome(report: NetworkResult, cell: CellReport | None, path: str, side: str) -> Outcome:

@@ -17,6 +17,7 @@ from .comparison import (
     Comparison,
 )
 from .conditions import Conditions
+from .coverage import Coverage
 from .error_shares import ErrorShares
 from .hunk import NOWHERE
 from .network_verdict import LESS_PRECISE, SAME, NetworkVerdict, network_verdict
@@ -52,6 +53,7 @@ class NetworkResult:
         quantization: what 8 bits cost, if that was measured.
         conditions: settings that make the verdict say less, which it therefore names.
         not_known: why parity can't be judged, though nothing that was compared fails; empty if it can.
+        coverage: by side, of which of the reference's parameters gradients were compared; of networks that run.
     """
 
     model: str
@@ -76,6 +78,7 @@ class NetworkResult:
     quantization: QuantizationCosts | None = None
     conditions: Conditions = field(default_factory=Conditions)
     not_known: str = ""
+    coverage: dict[str, Coverage] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -141,7 +144,11 @@ class NetworkResult:
     @property
     def conditions_in_words(self) -> list[str]:
         """The conditions of the verdict as phrases, `within the tolerance atol=1e-5, ...`; empty if there are none."""
-        return self.conditions.in_words(self.cells)
+        phrases = self.conditions.in_words(self.cells)
+        for side, coverage in self.coverage.items():
+            if coverage.missing:
+                phrases.append(coverage.in_words + (f" of the {side}" if len(self.sides) > 1 else ""))
+        return phrases
 
     @property
     def failing(self) -> list[str]:
@@ -221,7 +228,7 @@ class NetworkResult:
             "probing_seconds": round(self.probing_seconds, 1),
             "inputs": self.inputs,
             "strict": self.strict,
-            "conditions": self.conditions.to_dict(self.cells),
+            "conditions": self.conditions.to_dict(self.cells) | {"in_words": self.conditions_in_words},
             "worst_input": self.worst[1].input if self.worst else None,
             "error_shares": [shares.to_dict() for shares in self.error_shares],
             "quantization": None if self.quantization is None else self.quantization.to_dict(),

@@ -99,7 +99,7 @@ def test_what_has_no_program_is_paired_by_names_with_a_note(
     report = parity.compare(module, jax_side(lambda p, x: change(x @ p["w"].T + p["b"]), params), (x,))
     assert any(text.startswith("Cells were paired by names") and note in text for text in report.notes), report.notes
     assert report.ok == holds, str(report)
-    assert "with the gradients of 0 of 2 parameters" in report.conditions.remarks
+    assert "with the gradients of 0 of 2 parameters" in report.conditions_in_words
 
 
 def test_names_that_the_user_gives_decide(tmp_path: Any) -> None:
