@@ -232,7 +232,8 @@ def compare(
         args: positional inputs for both: a tuple, a single tensor, or a dict of keyword inputs.
         kwargs: keyword inputs.
         cells: for a port or a torch module, pairs that aren't found automatically: paths in the reference by paths in
-            the candidate. Cells and parameters inside are paired by the rest of their names.
+            the candidate. Each `*` stands for the same text on both sides, as in `weights`. Cells and parameters inside
+            are paired by the rest of their names.
         weights: for a port, weights that aren't carried over correctly automatically; for a torch module, parameters
             that have another name or layout than the reference's, to which they are compared. See
             `parity.weights.overrides`.

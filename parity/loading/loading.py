@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
@@ -45,6 +45,8 @@ class Loading:
         comments: remarks for the map, by name of a tensor.
         remarks: remarks for the map that belong to no tensor.
         dropped: names of the reference's tensors that the candidate doesn't have.
+        reference: all names of the reference's tensors.
+        candidate: all names of the candidate's.
     """
 
     arrays: Mapping[str, Array]
@@ -53,10 +55,12 @@ class Loading:
     comments: Mapping[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+    reference: Collection[str] = ()
+    candidate: Collection[str] = ()
 
     def text(self) -> str:
         """Return the text of a map file."""
-        return map_text(self.assemblies, self.comments, self.remarks, self.dropped)
+        return map_text(self.assemblies, self.comments, self.remarks, self.dropped, self.reference, self.candidate)
 
     @contextlib.contextmanager
     def applied(self, module: torch.nn.Module) -> Iterator[None]:
@@ -114,6 +118,8 @@ def load_by_structure(
         {exchange.names[0]: exchange.sentence for exchange in equal},
         [f"not loaded: {name}" for name in left],
         [name for name in reference.state_dict() if not any(name in a.names for a in assemblies.values())],
+        tensors.keys(),
+        {*candidate.state_dict(), *dict(named_buffers(candidate))},
     )
 
 

@@ -10,6 +10,7 @@ import torch
 
 from ...converter.structure.program_names import NAMES, ProgramNames
 from ...runtime.errors import UsageError
+from ..pairing.name_patterns import fill_cells
 from ..results.structure import PREFIX, StructureDifference
 
 WRAPPER = "wrapper "
@@ -23,7 +24,7 @@ class Prefixes:
     Attributes:
         reference: path of the module in the reference that has the names of the candidate's; empty for the root.
         candidate: the same in the candidate.
-        given: paths in the reference by paths in the candidate, as the user gives them.
+        given: paths in the reference by paths in the candidate, as the user gives them, without `*`.
     """
 
     reference: str = ""
@@ -39,7 +40,8 @@ class Prefixes:
         Raises:
             UsageError: a path that is given doesn't exist, or two get the same name.
         """
-        given = given or {}
+        paths = ([path for path, _ in module.named_modules()] for module in (candidate, reference))
+        given = fill_cells(given or {}, *paths)
         _require_known(reference, candidate, given)
         if NAMES in vars(reference) or NAMES in vars(candidate):
             return cls()  # made from a program, which has the names

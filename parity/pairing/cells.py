@@ -16,6 +16,7 @@ import torch
 
 from ...runtime.errors import UsageError
 from .layers import CONTAINERS, kind_of_cell, kind_of_module
+from .name_patterns import fill_cells
 
 ParameterShapes = tuple[tuple[int, ...], ...]
 
@@ -109,7 +110,7 @@ def pair_up(module: torch.nn.Module, cell: Any, explicit_paths: Mapping[str, str
     Args:
         module: the reference.
         cell: its port, a Cell of the runtime or of MindSpore.
-        explicit_paths: paths of modules by paths of Cells, for pairs that aren't found automatically.
+        explicit_paths: paths of modules by paths of Cells, for pairs that aren't found automatically; see `fill_cells`.
 
     Raises:
         UsageError: `explicit_paths` has an unknown path, or a module twice.
@@ -298,7 +299,7 @@ def _cell_tree(root: Any) -> TreeNode:
 def _explicit_pairs(given: Mapping[str, str], modules: TreeNode, cells: TreeNode) -> list[tuple[TreeNode, TreeNode]]:
     by_path = {node.path: node for node in modules.inside()}, {node.path: node for node in cells.inside()}
     pairs: list[tuple[TreeNode, TreeNode]] = []
-    for cell, module in given.items():
+    for cell, module in fill_cells(given, by_path[1], by_path[0]).items():
         if cell not in by_path[1] and cell in by_path[0] and module in by_path[1]:
             raise UsageError(
                 f"cells={{{cell!r}: {module!r}}} is the wrong way round: the path of the Cell comes first, "

@@ -31,7 +31,7 @@ from typing import Any
 
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
-from ..weights.rules import did_you_mean, fill_pattern, match_pattern
+from ..pairing.name_patterns import did_you_mean, fill_pattern, match_pattern
 from .views import WHOLE, View, parse_index
 
 NO_NAME = "\0"

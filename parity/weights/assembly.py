@@ -17,16 +17,16 @@ axis, or along `axes`, and the given `shape`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...runtime.errors import UsageError
+from ..pairing.name_patterns import fill_pattern
 from .arrangements import Array, Arrays
 from .computed import Computed, parse_computed
-from .rules import fill_pattern
 
 MOST_NUMBERS = 1 << 31
 """The most rows or columns that a line may ask for."""
@@ -78,18 +78,25 @@ class Assembly:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the reference's tensors that are used."""
-        names = (source.of if isinstance(source, Computed) else (source,) for source in self.sources)
-        return tuple(dict.fromkeys(name for of_source in names for name in of_source))
+        return tuple(dict.fromkeys(self.all_names))
 
-    def filled(self, texts: tuple[str, ...], pattern: str) -> Assembly:
-        """Return the assembly with each `*` in its names filled by a text; `pattern` is the port's name."""
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """Names of the reference's tensors in the order in which they are used, each as often as it is."""
+        return tuple(name for s in self.sources for name in (s.of if isinstance(s, Computed) else (s,)))
+
+    def with_names(self, names: Iterable[str]) -> Assembly:
+        """Return the assembly of other tensors, in the order of `all_names`."""
+        given = iter(names)
         sources = tuple(
-            replace(source, of=tuple(fill_pattern(name, texts, pattern) for name in source.of))
-            if isinstance(source, Computed)
-            else fill_pattern(source, texts, pattern)
+            replace(source, of=tuple(next(given) for _ in source.of)) if isinstance(source, Computed) else next(given)
             for source in self.sources
         )
         return replace(self, sources=sources)
+
+    def filled(self, texts: tuple[str, ...], pattern: str) -> Assembly:
+        """Return the assembly with each `*` in its names filled by a text; `pattern` is the port's name."""
+        return self.with_names(fill_pattern(name, texts, pattern) for name in self.all_names)
 
     def assemble(self, arrays: Arrays) -> Array:
         """Return the port's tensor; raise `UsageError` if the shapes don't fit."""

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from ...runtime.errors import UsageError
+from ..pairing.name_patterns import did_you_mean, fill_pattern, match_pattern
 from .assembly import Assembly, parse_assembly
 from .layouts import UNCHANGED, CheckpointLayout
-from .rules import did_you_mean, fill_pattern, match_pattern
 
 
 @dataclass(frozen=True)
@@ -58,30 +58,34 @@ class WeightMap:
     where: str = "the map"
     assemblies: Mapping[str, Assembly] = field(default_factory=dict)
 
-    def assemblies_for(self, names: Collection[str] | None) -> dict[str, Assembly]:
+    def assemblies_for(self, names: Collection[str] | None, sources: Collection[str]) -> dict[str, Assembly]:
         """Return what tensors of a port are made of, by name, with each `*` filled in.
 
         Args:
-            names: the port's names; None if they aren't known.
+            names: the port's names; None if they aren't known: then the first name of `from` says what each `*` is.
+            sources: the reference's names.
 
         Raises:
-            UsageError: a line fits none of the names, or has a `*` although they aren't known.
+            UsageError: a line fits none of the names, or its first name of `from` doesn't say what each `*` is.
         """
         by_name: dict[str, Assembly] = {}
         for pattern, assembly in self.assemblies.items():
             if "*" not in pattern:
                 by_name[pattern] = assembly
                 continue
-            if names is None:
+            first = assembly.all_names[0]
+            if names is None and first.count("*") != pattern.count("*"):
                 raise UsageError(
-                    f"{self.where}: {pattern!r}: a line with `from` and `*` needs the port's names, which a checkpoint "
-                    "of the reference doesn't tell: write a line for each tensor"
+                    f"{self.where}: {pattern!r}: each `*` must be in the first name of `from`, too, since a checkpoint "
+                    f"of the reference doesn't tell the port's names; given {first!r}"
                 )
-            matches = {name: texts for name in names if (texts := match_pattern(pattern, name)) is not None}
-            if not matches:
+            side, known, wanted = ("reference", sources, first) if names is None else ("port", names, pattern)
+            found = [texts for name in known if (texts := match_pattern(wanted, name)) is not None]
+            if not found:
                 raise UsageError(
-                    f"{self.where}: {pattern!r}: the port has no such tensor{did_you_mean(pattern, names)}"
+                    f"{self.where}: {pattern!r}: the {side} has no tensor {wanted!r}{did_you_mean(wanted, known)}"
                 )
+            matches = {fill_pattern(pattern, texts, first): texts for texts in found}
             for name, texts in matches.items():
                 by_name.setdefault(name, assembly.filled(texts, pattern))
         return by_name

@@ -8,7 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .assembly import Assembly
+from .map_patterns import MapLine, Names, with_patterns
 
+TO, FROM, DROP = "to", "from", "drop"
+"""Kinds of lines: with the reference's name on the left, with the port's, and for what isn't converted."""
 HEADER = """\
 # What the tensors of a port are made of. Where a name alone stands on the right, the reference's is on the left; where
 # a table with `from` does, the port's. docs/weights.md describes the keys. The file may be edited, and is taken by
@@ -22,14 +25,18 @@ def map_text(
     comments: Mapping[str, str],
     remarks: Iterable[str] = (),
     dropped: Iterable[str] = (),
+    reference: Iterable[str] = (),
+    port: Iterable[str] = (),
 ) -> str:
-    """Return the text of a map file.
+    """Return the text of a map file, with one line for those that differ in numbers alone.
 
     Args:
         assemblies: by name of the port's tensor.
         comments: by name of the port's tensor, what stands above its line.
         remarks: comments that belong to no line.
         dropped: names of the reference's tensors that the port doesn't have.
+        reference: the reference's names, of which a line with `*` may match none that it isn't about.
+        port: likewise the port's.
     """
     plain = {name: _plain(assembly) for name, assembly in assemblies.items()}
     keys = [assembly.names[0] for name, assembly in assemblies.items() if plain[name] is not None]
@@ -40,17 +47,31 @@ def map_text(
     for remark in remarks:
         lines += ["", *(f"# {line}" for line in remark.splitlines())]
     lines.append("")
-    for name, assembly in assemblies.items():
-        lines += [f"# {line}" for line in comments.get(name, "").splitlines()]
-        value = plain[name]
-        if value is not None and are_apart:
-            source = assembly.names[0]
-            right = _toml(name) if not value else _toml({"to": name, **value})
-            lines.append(f"{_toml(source)} = {right}")
-        else:
-            lines.append(f"{_toml(name)} = {_toml(assembly.as_dict())}")
-    lines += [f"{_toml(name)} = {{ drop = true }}" for name in dropped]
+    given = [
+        MapLine(TO, assembly.names[0], (name,), value)
+        if are_apart and (value := plain[name]) is not None
+        else MapLine(FROM, name, assembly.all_names, assembly.with_names([""] * len(assembly.all_names)))
+        for name, assembly in assemblies.items()
+    ]
+    given += [MapLine(DROP, name, (), None) for name in dropped]
+    ours = {*reference, *dropped, *(name for assembly in assemblies.values() for name in assembly.names)}
+    theirs = {*port, *assemblies}
+    names = Names({TO: ours, FROM: theirs, DROP: ours | theirs}, {TO: theirs, FROM: ours, DROP: ()})
+    for line in with_patterns(given, names):
+        for one in line.lines:
+            port_name = one.names[0] if line.kind == TO else one.key
+            lines += [f"# {remark}" for remark in comments.get(port_name, "").splitlines()]
+        lines.append(f"{_toml(line.key)} = {_toml(_value(line))}")
     return "\n".join(lines) + "\n"
+
+
+def _value(line: MapLine) -> Any:
+    """Return what stands on the right of a line."""
+    if line.kind == DROP:
+        return {"drop": True}
+    if line.kind == TO:
+        return {"to": line.names[0], **line.form} if line.form else line.names[0]
+    return line.form.with_names(line.names).as_dict()
 
 
 def _plain(assembly: Assembly) -> dict[str, Any] | None:

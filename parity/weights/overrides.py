@@ -20,8 +20,8 @@ import numpy as np
 from ...runtime.errors import UsageError
 from ...runtime.programs.call import as_array
 from ..pairing.cells import Pair
+from ..pairing.name_patterns import did_you_mean, fill_pattern, match_pattern
 from .arrangements import Arrangement, Array, Axes, FixedValue, UserFunction
-from .rules import did_you_mean, fill_pattern, match_pattern
 
 
 class Overrides:

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ...runtime.errors import UsageError
+from ..pairing.name_patterns import did_you_mean, fill_pattern
 from .arrangements import Array
 from .assembly import Assembly
 from .map_file import WeightMap
-from .rules import did_you_mean, fill_pattern
 from .transfer import Link
 
 
@@ -71,13 +71,14 @@ def port_arrays(weight_map: WeightMap, arrays: Mapping[str, Array], wanted: Coll
         raise UsageError(
             f"{weight_map.where}: {unused[0]!r}: the reference has no such tensor{did_you_mean(unused[0], arrays)}"
         )
-    for name, assembly in weight_map.assemblies_for(wanted).items():
+    assemblies = weight_map.assemblies_for(wanted, arrays)
+    for name, assembly in assemblies.items():
         if unknown := [source for source in assembly.names if source not in arrays]:
             raise UsageError(
                 f"{weight_map.where}: {name!r}: the reference has no {unknown[0]}{did_you_mean(unknown[0], arrays)}"
             )
         add(name, _assembled(weight_map, name, assembly, arrays), name, assembly.names)
-    known = {source for line in weight_map.assemblies.values() for source in line.names}
+    known = {source for assembly in assemblies.values() for source in assembly.names}
     for name, array in arrays.items():
         port_name = weight_map.replace_prefix(name)
         is_open = weight_map.find_for_torch(name) is None and name not in known and name not in dropped

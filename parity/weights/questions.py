@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ...runtime.errors import UsageError
+from ..pairing.name_patterns import match_pattern
 from .layouts import CheckpointLayout
 from .map_file import WeightMap
 from .naming import Question, Shapes
-from .rules import match_pattern
 
 
 def require_answers(

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...runtime.errors import UsageError
+from ..pairing.name_patterns import fill_pattern, match_pattern
 from .arrangements import Array
 from .layouts import CheckpointLayout
 from .map_file import WeightMap
 from .naming import OF_CELLS, Answer, Drop, Habits, Question, Renaming, Shapes
 from .questions import is_module, require_answers
-from .rules import fill_pattern, match_pattern
 
 
 @dataclass(frozen=True)

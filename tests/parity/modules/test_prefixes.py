@@ -123,9 +123,24 @@ def test_cells_of_other_names_are_paired_as_given() -> None:
     assert parity.compare(network(), candidate, (X,), cells=cells).failing == ["blocks.1.norm"]
 
 
+def test_a_star_stands_for_the_same_text_on_both_sides() -> None:
+    reference, candidate = network(), Renamed(network())
+    cells = {"body.*": "blocks.*", "classifier": "head"}
+    given = Prefixes.between(reference, candidate, cells).given
+    assert given == {"body.0": "blocks.0", "body.1": "blocks.1", "classifier": "head"}
+    candidate.body[1].norm.eps = 1e-3
+    report = parity.compare(reference, candidate, (X,), cells=cells, diagnose_seconds=0)
+    assert report.failing == ["blocks.1.norm"]
+
+
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
+        ({"none.*": "blocks.*"}, r"'none.\*', which no Cell matches"),
+        ({"blocks.*": "body.*"}, r"is the wrong way round: .*, cells={'body.\*': 'blocks.\*'}"),
+        ({"body.*": "none.*"}, "'none.0', which isn't a Cell inside the reference"),
+        ({"body.*": "blocks.*.*"}, r"has more `\*` than 'body.\*'"),
+        ({"body": "blocks.*"}, r"each `\*` stands for a text"),
         ({"none": "blocks"}, "'none', which isn't a Cell inside the candidate"),
         ({"body": "none"}, "'none', which isn't a Cell inside the reference"),
         ({"body": ""}, "'', which isn't a Cell inside the reference"),

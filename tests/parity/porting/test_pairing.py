@@ -109,9 +109,18 @@ def test_a_block_given_brings_what_is_in_it() -> None:
     assert pairing.module_of["layers.0.gate"] == "layers.1.gate"
 
 
+def test_a_star_stands_for_the_same_text_on_both_sides() -> None:
+    network, port, _ = made("decoder")
+    pairing = pair_up(network, port, {"layers.*.attention": "layers.*.attention", "layers.1": "layers.0"})
+    assert {pair.module for pair in pairing.pairs if pair.how == "given"} == {
+        "layers.0", "layers.0.attention", "layers.1.attention"
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        ({"fc*x": "linear"}, "names 'fc*x', which no Cell matches"),
         ({"fc2": "fc"}, "there is no Cell at 'fc2'; did you mean 'fc'"),
         ({"fc": "line"}, "there is no module at 'line'; did you mean 'linear'"),
         ({"linear": "fc"}, "is the wrong way round: the path of the Cell comes first, cells={'fc': 'linear'}"),

@@ -24,7 +24,7 @@ B = 100 + np.arange(12.0).reshape(2, 6)
 
 def assembled(line: str, **arrays: np.ndarray) -> np.ndarray:
     weight_map = parse(tomllib.loads(line), "map.toml")
-    (assembly,) = weight_map.assemblies_for(None).values()
+    (assembly,) = weight_map.assemblies_for(None, []).values()
     return assembly.assemble({"a": A, "b": B, "v": np.arange(4.0), **arrays})
 
 

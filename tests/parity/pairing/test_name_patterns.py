@@ -9,7 +9,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellbridge.parity.weights.rules import match_pattern
+from cellbridge.parity.pairing.name_patterns import match_pattern
 
 
 def by_regular_expression(pattern: str, name: str) -> tuple[str, ...] | None:
