@@ -6,12 +6,19 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
+from ...runtime.errors import CellbridgeError
 from ...runtime.ir.program import Program, part_of
 from ...runtime.ir.types import Node, Value, is_floating
 from ...runtime.ops.registry import get
+from ...runtime.programs.interpreter import execute
+from ..sides.records import Array
 
 LINEAR = frozenset(("batch_norm", "reduce_sum", "reduce_mean", "avg_pool"))
 """Ops beside products that are affine in the first operand, if the others are stored."""
+SAMPLES = 2
+"""Random tensors on which affine functions are compared: those that agree on two differ with probability zero."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,23 @@ class AffinePart:
     def program(self, owner: Program) -> Program:
         """Return the nodes, which are some of a program's, as a program of their own."""
         return part_of(owner, self.nodes, () if self.source is None else (self.source,), (self.result,))
+
+    @property
+    def shapes(self) -> tuple[object, ...] | None:
+        """The shapes of source and result; None if they aren't known, or there is no source."""
+        if self.source is None or not all(isinstance(dim, int) for v in (self.source, self.result) for dim in v.shape):
+            return None
+        return self.source.shape, self.result.shape
+
+    def images(self, owner: Program) -> list[Array]:
+        """Return what the part, which is one of a program, maps random tensors to; nothing if it can't be run."""
+        assert self.source is not None, "it is a function of its source"
+        generator = np.random.default_rng(0)
+        wide = self.program(owner).astype("float64")
+        try:
+            return [execute(wide, [generator.standard_normal(self.source.type.sizes)])[0] for _ in range(SAMPLES)]
+        except CellbridgeError:  # a size that only a run determines
+            return []
 
 
 class AffineParts:

@@ -30,11 +30,13 @@ from ..sides.imported import is_imported
 from ..sides.interpreter_side import Arrange
 from ..sides.records import INPUT, OUTPUT, Key, Records
 from ..sides.run import FORWARD, Run, Wanted
+from ..sides.side import ParameterInfo
 from ..sides.torch_side import TorchSide
 from .corrected_parameters import corrected_program, with_own_numbers
 from .crossings import Crossing, other_sample
 from .flat import FlatProgram, without_boundaries
 from .found_cells import FoundCells, find_cells
+from .likely_places import LikelyPlaces, likely_places
 from .merged_weights import Merged, without_merged_weights
 from .odd_shapes import constant_boundaries
 from .pairs import cell_pairs, merged_parameters, parameter_pairs, passed_on
@@ -135,19 +137,27 @@ def align(
             seed=options.seed, rounded=paired.rounded, computed=paired.computed,
         )  # fmt: skip
 
-    def find(program: Program) -> tuple[FoundCells, PairedParameters]:
-        cells = find_cells(program, given, records, ends, {name: info.data for name, info in parameters.items()})
+    def find(program: Program, likely: Mapping[Key, Value] | None = None) -> tuple[FoundCells, PairedParameters]:
+        arrays = {name: info.data for name, info in parameters.items()}
+        cells = find_cells(program, given, records, ends, arrays, likely or {})
         side_of = functools.partial(file_side, cells, untrained={})
         return cells, pair_all_parameters(cells.marked.program, of_module, side_of, truth)
 
     whole = flat.program
     cells, paired = find(whole)
-    lacking = {name for name, info in parameters.items() if info.trainable and name not in paired.paired}
-    merged = None if keeps_merged else _without_merged_weights(whole, plain, lacking, paired)
+    merged = None if keeps_merged else _without_merged_weights(whole, plain, _lacking(parameters, paired), paired)
     if merged is not None:
         whole = merged.program
         cells, paired = find(whole)
         paired = replace(paired, rounded=paired.rounded | merged.replaced)
+    unplaced = {name for name in parameters if name.rpartition(".")[0] in cells.ownership.left_out}
+    may_be_elsewhere = not keeps_merged and not cells.is_right
+    likely = _likely_places(whole, plain, unplaced, paired) if may_be_elsewhere else None
+    if likely is not None:
+        others, again = find(likely.program, likely.places)
+        if len(others.ownership.left_out) < len(cells.ownership.left_out):
+            whole, cells = likely.program, others
+            paired = replace(again, rounded=again.rounded | (merged.replaced if merged is not None else set()))
     if paired.corrected:
         others, corrected = find(corrected_program(whole, cells.marked.program, paired))
         if (own := with_own_numbers(corrected, paired)) is not None:
@@ -208,14 +218,35 @@ def _without_merged_weights(
     program: Program, module: TorchSide, lacking: Collection[str], paired: PairedParameters
 ) -> Merged | None:
     """Return the program without merged weights; None if it has none, or the module can't be captured."""
-    if not lacking:
+    captured = _captured(module) if lacking else None
+    if captured is None:
         return None
+    return without_merged_weights(program, without_boundaries(captured), lacking, paired.rounded, _known(paired))
+
+
+def _likely_places(
+    program: Program, module: TorchSide, unplaced: Collection[str], paired: PairedParameters
+) -> LikelyPlaces | None:
+    """Return where Cells with these parameters may be; None if nowhere, or the module can't be captured."""
+    captured = _captured(module) if unplaced else None
+    return None if captured is None else likely_places(program, captured, unplaced, paired.rounded, _known(paired))
+
+
+def _captured(module: TorchSide) -> Program | None:
     try:
-        captured = module.in_interpreter().program
+        return module.in_interpreter().program
     except CellbridgeError:
         return None
-    known = {name: paired.program.parameters[name].value.name for name in paired.paired}
-    return without_merged_weights(program, without_boundaries(captured), lacking, paired.rounded, known)
+
+
+def _known(paired: PairedParameters) -> dict[str, str]:
+    """Return by name of a parameter of the module the name of the file's value with its numbers."""
+    return {name: paired.program.parameters[name].value.name for name in paired.paired}
+
+
+def _lacking(parameters: Mapping[str, ParameterInfo], paired: PairedParameters) -> set[str]:
+    """Return the names of the trained parameters of the module that the file doesn't have as they are."""
+    return {name for name, info in parameters.items() if info.trainable and name not in paired.paired}
 
 
 def _shared(module: torch.nn.Module) -> set[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...runtime.errors import CellbridgeError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value
-from ..pairing.distances import EXACT, distance
-from ..sides.records import Array
+from ..pairing.distances import EXACT, ROUNDED, distance
+from ..sides.records import Array, Key
 from .anchors import find_anchors
 from .crossings import Crossing
 from .divided_batches import divide_batches
@@ -31,11 +32,13 @@ class Placed:
         flat: the program; each tensor with a place is a value of it, computed by itself where that is possible.
         places: the places.
         shapes: the shapes of the program's values.
+        is_right: whether the program's results are the module's, with none of its tensors in their places.
     """
 
     flat: FlatProgram
     places: Places
     shapes: Mapping[Value, tuple[int, ...]]
+    is_right: bool
 
 
 def place_tensors(
@@ -44,6 +47,7 @@ def place_tensors(
     tensors: Sequence[Crossing],
     ends: Callable[[Program], dict[Crossing, Value]],
     parameters: Mapping[str, Array],
+    likely: Mapping[Key, Value],
 ) -> Placed:
     """Find the tensors of a module in a program, also in other layouts and in parts.
 
@@ -56,12 +60,16 @@ def place_tensors(
         tensors: the tensors that cross the module's boundaries, with as many samples.
         ends: returns the places of the module's inputs and outputs in a program.
         parameters: the module's parameters by name.
+        likely: values of the program that may be the tensors at boundaries. They are, if the file's results are the
+            module's with the tensors in all of these places.
     """
     file = FileValues(FlatProgram(program), samples)
     regrouped = with_biases_added_first(file.flat, lambda value: _is_tensor(file, value, tensors))
     if regrouped is not file.flat.program:
         file, program = FileValues(FlatProgram(regrouped), samples), regrouped
-    places = Places()
+    at_ends = ends(file.flat.program)
+    is_right = _agrees(file, at_ends)
+    places = Places() if is_right else _with_likely_places(file, tensors, at_ends, likely)
     for number in range(MOST_ROUNDS):
         if (divided := divide_batches(file, tensors, places.of)) is not None:
             program = divided
@@ -86,7 +94,34 @@ def place_tensors(
     if any(file.values[value][0].shape != arrays[0].shape for value, arrays in file.fed.items()):
         file = FileValues(file.flat, samples)  # what follows has the shapes of the module's tensors
     shapes = {value: tuple(arrays[0].shape) for value, arrays in file.values.items()}
-    return Placed(FlatProgram(divide_products(program, kept)), places, shapes)
+    return Placed(FlatProgram(divide_products(program, kept)), places, shapes, is_right)
+
+
+def _agrees(file: FileValues, ends: Mapping[Crossing, Value]) -> bool:
+    """Whether the file's results are the module's, at the places of inputs and outputs."""
+    return all(distance(file.values[place], tensor.arrays) <= ROUNDED for tensor, place in ends.items())
+
+
+def _with_likely_places(
+    file: FileValues, tensors: Sequence[Crossing], ends: Mapping[Crossing, Value], likely: Mapping[Key, Value]
+) -> Places:
+    """Return the likely places, fed with their tensors, if the file's results are the module's then; else none."""
+    of = {
+        tensor: likely[key]
+        for tensor in tensors
+        for key in tensor.keys
+        if key in likely and likely[key] in file.rank and tensor.floating
+    }
+    file.fed |= {value: tensor.arrays for tensor, value in of.items()}
+    try:
+        file.compute()
+        if _agrees(file, ends):
+            return Places(of, set(), set(of))
+    except CellbridgeError:  # a tensor of another shape
+        pass
+    file.fed.clear()
+    file.compute()
+    return Places()
 
 
 def _is_tensor(file: FileValues, value: Value, tensors: Sequence[Crossing]) -> bool:

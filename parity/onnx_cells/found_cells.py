@@ -33,6 +33,7 @@ class FoundCells:
         excused: what isn't judged Cell by Cell.
         bypassed: boundaries at which gradients aren't judged, since values get past their Cells.
         bypassed_paths: the Cells whose parameter gradients aren't judged for that reason.
+        is_right: whether the program's results are the module's.
     """
 
     tensors: Sequence[Crossing]
@@ -43,6 +44,7 @@ class FoundCells:
     excused: Excused
     bypassed: frozenset[Key]
     bypassed_paths: frozenset[str]
+    is_right: bool
 
 
 def find_cells(
@@ -51,6 +53,7 @@ def find_cells(
     records: Sequence[Records],
     ends: Callable[[Program, Sequence[Crossing]], dict[Crossing, Value]],
     parameters: Mapping[str, Array],
+    likely: Mapping[Key, Value],
 ) -> FoundCells:
     """Find the Cells of a module in a program.
 
@@ -60,10 +63,11 @@ def find_cells(
         records: the module's records in float64 on the same inputs.
         ends: returns the places of the module's inputs and outputs in a program.
         parameters: the module's parameters by name.
+        likely: see `place_tensors`.
     """
     tensors, truth = crossings(records), records[0]
     placed = place_tensors(
-        with_moved_parameters(program), samples, tensors, lambda program: ends(program, tensors), parameters
+        with_moved_parameters(program), samples, tensors, lambda program: ends(program, tensors), parameters, likely
     )
     flat, places = placed.flat, placed.places
     ownership = own_nodes(flat, truth, [*dict.fromkeys([*tensors, *places.of])], places.of)  # some were divided
@@ -72,4 +76,4 @@ def find_cells(
     excused = excuse(flat, places.of, placed.shapes, marked.kept, lambda value: ownership.path_of(flat, value))
     bypassed, paths = bypassed_gradients(*shared)
     excused = excused.with_gradients(bypassed, paths)
-    return FoundCells(tensors, flat, places, ownership, marked, excused, bypassed, paths)
+    return FoundCells(tensors, flat, places, ownership, marked, excused, bypassed, paths, placed.is_right)

@@ -8,26 +8,19 @@ were merged have their boundaries, and gradients are those of the module's param
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from ...runtime.errors import CellbridgeError
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import Buffer, Constant, Node, ProgramParameter, Value, is_floating
-from ...runtime.namespace import Namespace
+from ...runtime.ir.types import Value, is_floating
 from ...runtime.programs.interpreter import execute
 from ..pairing.distances import ROUNDED, distance
 from ..sides.records import Array
 from .affine_parts import AffinePart, AffineParts
-from .flat import without_idle_nodes
-from .parameters import unlike
-
-SAMPLES = 2
-"""Random tensors on which affine functions are compared: those that agree on two differ with probability zero."""
+from .splicing import Pair, Splicer
 
 
 @dataclass(frozen=True)
@@ -43,14 +36,6 @@ class Merged:
     program: Program
     replaced: frozenset[str]
     parameters: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """Parts of the module's program and of the file's that are the same function."""
-
-    module: AffinePart
-    file: AffinePart
 
 
 def without_merged_weights(
@@ -84,7 +69,7 @@ def without_merged_weights(
     if not pairs:
         return None
     replaced = {value.name for pair in pairs for value in pair.file.stored if value in weights}
-    spliced = _Splicer(program, module, weights, pairs).program()
+    spliced = Splicer(program, module, weights, pairs).program()
     used = {value for pair in pairs for value in pair.module.stored}
     names = tuple(name for name, parameter in module.parameters.items() if parameter.value in used)
     return Merged(spliced, frozenset(replaced), names)
@@ -92,31 +77,31 @@ def without_merged_weights(
 
 def _pairs(
     file: AffineParts, module: AffineParts, weights: AbstractSet[Value], wanted: AbstractSet[Value]
-) -> Iterator[_Pair]:
+) -> Iterator[Pair]:
     """Yield affine parts that are the same function; the first of the file for each of its weights."""
-    of_file = [(part, shapes) for part in file.using(weights) if (shapes := _shapes(part)) is not None]
+    of_file = [(part, shapes) for part in file.using(weights) if (shapes := part.shapes) is not None]
     asked = {shapes for _, shapes in of_file}
     by_shapes: dict[tuple[object, ...], list[tuple[AffinePart, list[Array]]]] = {}
     for part in module.using(wanted):
-        if (shapes := _shapes(part)) in asked and shapes is not None:
-            by_shapes.setdefault(shapes, []).append((part, _images(module.program, part)))
+        if (shapes := part.shapes) in asked and shapes is not None:
+            by_shapes.setdefault(shapes, []).append((part, part.images(module.program)))
     used: set[Value] = set()
     for part, shapes in of_file:
         own = part.stored & weights
         if shapes not in by_shapes or not own.isdisjoint(used):
             continue
-        images = _images(file.program, part)
+        images = part.images(file.program)
         same = next((o for o, theirs in by_shapes[shapes] if images and distance(images, theirs) <= ROUNDED), None)
         if same is not None:
             taken = same.stored & wanted
             by_shapes[shapes] = [pair for pair in by_shapes[shapes] if pair[0].stored.isdisjoint(taken)]
             used |= own
-            yield _Pair(same, part)
+            yield Pair(same, part)
 
 
 def _equal_weights(
     module: AffineParts, program: Program, weights: AbstractSet[Value], wanted: AbstractSet[Value]
-) -> Iterator[_Pair]:
+) -> Iterator[Pair]:
     """Yield what the module computes from its parameters alone and the file stores."""
     free = dict.fromkeys(value for value in program.constant_data if value in weights)
     for part in module.using(wanted):
@@ -126,88 +111,4 @@ def _equal_weights(
             same = next((value for value, data in stored if distance([data], [computed]) <= ROUNDED), None)
             if same is not None:
                 del free[same]
-                yield _Pair(part, AffinePart(None, same, (), frozenset({same})))
-
-
-def _shapes(part: AffinePart) -> tuple[object, ...] | None:
-    """Return the shapes of a part's source and result; None if they aren't known, or there is no source."""
-    if part.source is None or not all(isinstance(dim, int) for v in (part.source, part.result) for dim in v.shape):
-        return None
-    return part.source.shape, part.result.shape
-
-
-def _images(program: Program, part: AffinePart) -> list[Array]:
-    """Return what a part maps random tensors to; nothing if it can't be run."""
-    assert part.source is not None, "it is a function of its source"
-    generator = np.random.default_rng(0)
-    wide = part.program(program).astype("float64")
-    try:
-        return [execute(wide, [generator.standard_normal(part.source.type.sizes)])[0] for _ in range(SAMPLES)]
-    except CellbridgeError:  # a size that only a run determines
-        return []
-
-
-@dataclass
-class _Splicer:
-    """Replaces parts of a file's program by those of the module."""
-
-    file: Program
-    module: Program
-    weights: AbstractSet[Value]
-    pairs: Sequence[_Pair]
-
-    def program(self) -> Program:
-        """Return the program."""
-        after: dict[Value | None, list[Node]] = {}
-        for pair in self.pairs:
-            before = pair.file.nodes[-1].outputs[0] if pair.file.nodes else None
-            after.setdefault(before, []).extend(self._nodes(pair))
-        ends = {pair.file.nodes[-1] for pair in self.pairs if pair.file.nodes}
-        nodes = list(after.get(None, []))
-        for node in self.file.nodes:
-            nodes += after.get(node.outputs[0], []) if node in ends else [node]
-        computed = {pair.file.result for pair in self.pairs}
-        parameters = {n: p for n, p in self.file.parameters.items() if p.value not in computed}
-        trained = {p.value for p in self.file.parameters.values() if p.trainable}
-        of_trained = [pair for pair in self.pairs if not trained.isdisjoint(pair.file.stored & self.weights)]
-        for name, parameter in self.module.parameters.items():
-            if (value := self._stored.get(parameter.value)) is not None:
-                is_trained = any(parameter.value in pair.module.stored for pair in of_trained)
-                parameters[unlike(name, parameters, "module")] = ProgramParameter(value, parameter.data, is_trained)
-        constants = [c for c in self.file.constants if c.value not in computed]
-        stored: list[Constant | Buffer] = [*self.module.constants, *self.module.buffers.values()]
-        for item in stored:
-            if (value := self._stored.get(item.value)) is not None:
-                constants.append(Constant(value, item.data))
-        whole = self.file.replace(nodes=tuple(nodes), parameters=parameters, constants=tuple(constants))
-        return without_idle_nodes(whole)
-
-    @cached_property
-    def _names(self) -> Namespace:
-        values = (*self.file.inputs, *self.file.constant_data, *self.file.producers)
-        return Namespace((value.name for value in values), first=1)
-
-    @cached_property
-    def _stored(self) -> dict[Value, Value]:
-        """For each stored value of the module's parts, that in the file's program."""
-        used = {
-            value: None for pair in self.pairs for value in self.module.constant_data if value in pair.module.stored
-        }
-        return {value: Value(self._names.unique(value.name), value.type) for value in used}
-
-    def _nodes(self, pair: _Pair) -> list[Node]:
-        """Return the module's nodes in the file's program."""
-        known = dict(self._stored)
-        if pair.module.source is not None and pair.file.source is not None:
-            known[pair.module.source] = pair.file.source
-        last = pair.file.nodes[-1] if pair.file.nodes else None
-        cell = 0 if last is None else last.cell
-        nodes: list[Node] = []
-        for node in pair.module.nodes:
-            for value in node.outputs:
-                is_result = value is pair.module.result
-                known[value] = pair.file.result if is_result else Value(self._names.unique(value.name), value.type)
-            inputs = tuple(None if value is None else known[value] for value in node.inputs)
-            outputs = tuple(known[value] for value in node.outputs)
-            nodes.append(Node(node.op, inputs, node.attributes, outputs, cell, None if last is None else last.source))
-        return nodes
+                yield Pair(part, AffinePart(None, same, (), frozenset({same})))

@@ -1,0 +1,137 @@
+"""Ports that compute a product of the module wrongly in other steps: the Cell that holds the product is accused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
+
+from cellbridge import parity
+from cellbridge.parity.report.report import Report
+
+WIDTH, SCALE = 6, 3.0
+
+
+class Adapted(nn.Module):
+    """A layer without a bias, beside a low-rank update."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base, self.down, self.up = (
+            nn.Linear(i, o, bias=False) for i, o in ((WIDTH, WIDTH), (WIDTH, 2), (2, WIDTH))
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.base(x) + SCALE * self.up(self.down(x))  # type: ignore[no-any-return]
+
+    def merged(self, scale: float) -> Tensor:
+        return self.base.weight + scale * self.up.weight @ self.down.weight
+
+
+class Mixer(nn.Module):
+    """Both layers are given the same tensor, and only their product is used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right, self.out = Adapted(), Adapted(), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.out(self.left(x).tanh() * self.right(x))  # type: ignore[no-any-return]
+
+
+class Causal(nn.Module):
+    """Pads both sides and cuts one off afterwards."""
+
+    def __init__(self, dilation: int) -> None:
+        super().__init__()
+        self.cut = 2 * dilation
+        self.conv = weight_norm(nn.Conv1d(WIDTH, WIDTH, 3, padding=self.cut, dilation=dilation))
+        self.conv.parametrizations.weight.original0.data *= 1 + torch.rand(WIDTH, 1, 1)  # type: ignore[union-attr]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(x)[..., : -self.cut].relu()  # type: ignore[no-any-return]
+
+
+class Network(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = Mixer(), Mixer()
+        self.near, self.far = Causal(1), Causal(2)
+        self.head = nn.Linear(WIDTH, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.second(self.first(x)).mT
+        return self.head((y + self.far(self.near(y))).mean(-1))  # type: ignore[no-any-return]
+
+
+class Port(nn.Module):
+    """Has one weight for each product, and pads before it convolves."""
+
+    def __init__(self, like: Network, dilation: int = 2) -> None:
+        super().__init__()
+        self.rights, self.lefts, self.outs = (
+            nn.ModuleList(nn.Linear(WIDTH, WIDTH, bias=name == "out") for _ in range(2)) for name in ("", "", "out")
+        )
+        self.convs = nn.ModuleList(nn.Conv1d(WIDTH, WIDTH, 3, dilation=d) for d in (1, dilation))
+        self.head = nn.Linear(WIDTH, 3)
+        mixers, convs = (like.first, like.second), (like.near.conv, like.far.conv)
+        state = {f"head.{name}": value for name, value in like.head.state_dict().items()}
+        for i, (mixer, conv) in enumerate(zip(mixers, convs, strict=True)):
+            state |= {f"outs.{i}.{name}": value for name, value in mixer.out.state_dict().items()}
+            state |= {f"lefts.{i}.weight": mixer.left.merged(SCALE), f"rights.{i}.weight": mixer.right.merged(SCALE)}
+            state |= {f"convs.{i}.weight": conv.weight, f"convs.{i}.bias": conv.bias}  # type: ignore[dict-item]
+        self.load_state_dict(state)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for left, right, out in zip(self.lefts, self.rights, self.outs, strict=True):
+            x = x + out(right(x) * left(x).tanh())
+        y = x.mT
+        z = y
+        for conv in self.convs:
+            z = conv(nn.functional.pad(z, (2 * conv.dilation[0], 0))).relu()  # type: ignore[index, operator]
+        return self.head((y + z).mean(-1))  # type: ignore[no-any-return]
+
+
+def compared(weights: Mapping[str, float] | None = None, dilation: int = 2, bias: float = 0.0) -> Report:
+    """Compare the port with weights of another scale: of an update, or of a convolution's gain."""
+    torch.manual_seed(1)
+    module = Network()
+    port = Port(module, dilation)
+    with torch.no_grad():
+        for name, scale in (weights or {}).items():
+            kind, number = name.split(".")
+            if kind == "convs":
+                port.get_parameter(f"{name}.weight").mul_(torch.linspace(1, scale, WIDTH)[:, None, None])
+            else:
+                mixer = getattr(module, ("first", "second")[int(number)])
+                port.get_parameter(f"{name}.weight").copy_(getattr(mixer, kind[:-1]).merged(scale))
+        port.head.bias += bias
+    return parity.compare(module, port, (torch.randn(3, 7, WIDTH),), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("fault", "failing"),
+    [
+        ({}, set()),
+        ({"weights": {"rights.0": 1.0, "lefts.1": 1.0, "convs.0": 2.0}}, {"first.right", "second.left", "near.conv"}),
+        ({"dilation": 1}, {"far.conv"}),
+    ],
+)
+def test_products_that_agree_with_nothing_are_placed_by_structure(fault: dict[str, object], failing: set[str]) -> None:
+    report = compared(**fault)  # type: ignore[arg-type]
+    assert set(report.failing) == failing, str(report)
+
+
+def test_places_that_don_t_make_the_port_right_aren_t_taken() -> None:
+    report = compared({"lefts.1": 1.0, "rights.1": 1.0}, bias=1.0)
+    assert set(report.failing) == {"second", "head"}, str(report)
+
+
+@pytest.mark.causes
+def test_an_update_without_its_scale_is_named() -> None:
+    report = compared({"lefts.0": 1.0})
+    assert report.failing == ["first.left"], str(report)
+    assert "the scale 3 isn't applied" in str(report), str(report)
