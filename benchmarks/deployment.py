@@ -105,9 +105,9 @@ def _write(name: str, task: Task, folder: Path) -> dict[str, Path]:
     from onnxruntime.quantization import quantize_static
 
     from cellbridge.converter import to_onnx
-    from cellbridge.parity.deployment.errors import Outputs
-    from cellbridge.parity.deployment.quantizing import calibration_reader, quantize, quantize_blocks
-    from cellbridge.parity.deployment.sensitivity import Budget, Sensitivity
+    from cellbridge.parity.jobs.deployment.errors import Outputs
+    from cellbridge.parity.jobs.deployment.quantizing import calibration_reader, quantize, quantize_blocks
+    from cellbridge.parity.jobs.deployment.sensitivity import Budget, Sensitivity
     from cellbridge.parity.sides.torch_program import capture_program
     from cellbridge.parity.support.progress import NoProgress
 

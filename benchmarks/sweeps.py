@@ -99,8 +99,8 @@ def _driver(report: str) -> float:
     """Return the time in seconds in which the driver saves a result."""
     import zlib
 
-    from cellbridge.parity.sweeping.result import Result
-    from cellbridge.parity.sweeping.store import Store
+    from cellbridge.parity.jobs.sweeping.result import Result
+    from cellbridge.parity.jobs.sweeping.store import Store
 
     document = json.loads(report)
     while len(report) < 1_000_000:

@@ -52,7 +52,7 @@ def _main(steps: int) -> None:
     import torch
 
     from cellbridge.converter import from_torch, to_onnx
-    from cellbridge.parity.onnx_files.compare import compare_onnx
+    from cellbridge.parity.checking.onnx_files.compare import compare_onnx
     from cellbridge.parity.support.process import tuned_process
 
     class Unrolled(torch.nn.Module):

@@ -22,17 +22,17 @@ from ..runtime.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from .assertions import assert_parity, assert_training_parity
+    from .causes.api_differences import explain_optimizer
     from .checking.engine import check, compare
-    from .differences import explain_optimizer
-    from .recordings.judge import judge
-    from .recordings.write import record
+    from .checking.recordings.judge import judge
+    from .jobs.recording.write import record
+    from .jobs.training.check import check_training
+    from .jobs.training.compare import compare_training
     from .report.report import Report
     from .report.training_report import TrainingReport
     from .results.cell_report import CellReport
     from .results.comparison import Comparison
     from .sides.jax_side import jax_side
-    from .training.check import check_training
-    from .training.compare import compare_training
 
 __all__ = [
     "CellReport",
@@ -61,13 +61,13 @@ __getattr__ = lazy_getattr(
         "assert_parity": "assertions",
         "assert_training_parity": "assertions",
         "check": "checking.engine",
-        "check_training": "training.check",
+        "check_training": "jobs.training.check",
         "compare": "checking.engine",
-        "compare_training": "training.compare",
-        "explain_optimizer": "differences",
+        "compare_training": "jobs.training.compare",
+        "explain_optimizer": "causes.api_differences",
         "jax_side": "sides.jax_side",
-        "judge": "recordings.judge",
-        "record": "recordings.write",
+        "judge": "checking.recordings.judge",
+        "record": "jobs.recording.write",
     },
 )
 

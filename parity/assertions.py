@@ -9,18 +9,18 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from ..runtime.errors import ParityError
+from .jobs.training.training_config import TrainingConfigKeywords
 from .options import OptionKeywords
 from .report.report import Report
 from .report.training_report import TrainingReport
 from .results.coverage import HALF, require_share
-from .training.training_config import TrainingConfigKeywords
 
 if TYPE_CHECKING:
     from .checking.several_inputs import Arguments
+    from .jobs.training.loss_network import Loss
+    from .jobs.training.scripts import TrainingScript
+    from .jobs.training.torch_steps import Batch
     from .support.progress import Progress
-    from .training.loss_network import Loss
-    from .training.scripts import TrainingScript
-    from .training.torch_steps import Batch
 
 
 class UnpairedWarning(UserWarning):
@@ -175,13 +175,13 @@ def assert_training_parity(module: Any, *given: Any, **options: Any) -> Training
     from .sides.known_frameworks import framework_of
 
     if "train_module" in options or len(given) > 2 or (given and framework_of(given[0]) is not None):
+        from .jobs.training.compare import compare_training
         from .options import require_known
-        from .training.compare import compare_training
 
         require_known(compare_training, options, list(inspect.signature(compare_training).parameters))
         report = compare_training(module, *given, **options)
     else:
-        from .training.check import check_training
+        from .jobs.training.check import check_training
 
         report = check_training(module, *given, **options)
     report.raise_if_failed()

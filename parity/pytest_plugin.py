@@ -123,9 +123,9 @@ class ParityFile(pytest.File):
         """Run the file, and set its model and items."""
         from ..converter.structure.program_names import named_modules
         from ..runtime.visible import visible_name
-        from .comparison.cells import can_run
         from .inputs import model_file
         from .sides.known_frameworks import name_of_port
+        from .sides.reported_cells import can_run
         from .support.user_code import report_user_errors
 
         settings = self.config.stash[SETTINGS]
@@ -174,8 +174,8 @@ class ParityFile(pytest.File):
         """Return the outcomes by item name, or the reason why there are none."""
         from ..runtime.errors import CellbridgeError
         from .checking.engine import check
+        from .checking.recordings.against import compare_with_recording
         from .commands.command import quiet
-        from .recordings.against import compare_with_recording
         from .report.items import outcomes
         from .results.comparison import FAIL
         from .support import files

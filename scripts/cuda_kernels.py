@@ -1,4 +1,4 @@
-"""Write parity/deployment/kernels.json: the kernels that ONNX Runtime has for the CPU and for CUDA.
+"""Write parity/jobs/deployment/kernels.json: the kernels that ONNX Runtime has for the CPU and for CUDA.
 
 For each operator it has the first and the last version of a kernel (0: no last one) and, for CUDA, the dtypes.
 

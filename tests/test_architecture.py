@@ -39,12 +39,12 @@ MAY_IMPORT = {
     "converter": {"google", "jax", "ml_dtypes", "numpy", "onnx", "runtime", "sympy", "torch"},
     "converter/mapped_weights.py": {"numpy", "runtime", "safetensors", "torch"},
     "parity": PARITY,
-    "parity/deployment/quantizing.py": PARITY | {"google"},  # its errors come through onnxruntime.quantization
+    "parity/jobs/deployment/quantizing.py": PARITY | {"google"},  # its errors come through onnxruntime.quantization
     "parity/pytest_": PARITY | {"pytest"},  # only pytest itself loads it: others need not have pytest
-    "parity/jax_sides": PARITY | {"equinox", "flax", "jax"},  # loaded for a network in JAX alone
-    "parity/recordings/shards.py": PARITY | {"safetensors"},
-    "parity/sweeping/limits.py": PARITY | {"psutil"},
-    "parity/sweeping/on_ray.py": PARITY | {"ray"},
+    "parity/sides/jax": PARITY | {"equinox", "flax", "jax"},  # loaded for a network in JAX alone
+    "parity/checking/recordings/shards.py": PARITY | {"safetensors"},
+    "parity/jobs/sweeping/limits.py": PARITY | {"psutil"},
+    "parity/jobs/sweeping/on_ray.py": PARITY | {"ray"},
     "parity/sides/mindspore_cells.py": PARITY | {"mindspore"},  # loaded for a Cell of MindSpore's alone
 }
 HEAVY = ("torch", "onnx", "onnxruntime")
@@ -136,10 +136,10 @@ def import_cycles(root: Path, room: str) -> list[list[str]]:
 
 
 ASSEMBLED_IN: dict[str, set[str]] = {
-    "Comparer": {"parity/comparison/run_judge.py"},
+    "Comparer": {"parity/judging/run_judge.py"},
     "ValueJudge": set(),  # callers say how by partial(ValueJudge, ...), and RunJudge.of makes it
     "SummaryJudge": set(),
-    "Report": {"parity/comparison/trial.py"},
+    "Report": {"parity/judging/trial.py"},
 }
 """The files in which a run is judged, and a report begins."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cellbridge.parity.inputs.model_file import load
-from cellbridge.parity.parallel.check import check_parallel
+from cellbridge.parity.jobs.parallel.check import check_parallel
 
 from .cases import SOUND, Case
 from .distributed_edits import EDITS

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from cellbridge.parity.generation.check import check_generation
+from cellbridge.parity.jobs.generation.check import check_generation
 
 from .cases import SOUND, Case
 from .generation_edits import EDITS

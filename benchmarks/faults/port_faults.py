@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cellbridge.parity.pairing.cells import pair_up
+from cellbridge.parity.correspondence.cells import pair_up
 from cellbridge.parity.sides.known_frameworks import framework_of
 from cellbridge.parity.weights.mapping import Weights, carry
 from cellbridge.runtime import Tensor, nn

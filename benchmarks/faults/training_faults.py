@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from cellbridge.parity.correspondence.cells import pair_up
+from cellbridge.parity.jobs.training.scripts import CellTraining, TorchTraining
 from cellbridge.parity.options import Options
-from cellbridge.parity.pairing.cells import pair_up
 from cellbridge.parity.sides.known_frameworks import framework_of
-from cellbridge.parity.training.scripts import CellTraining, TorchTraining
 from cellbridge.parity.weights.mapping import carry
 
 from . import trained_networks

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from cellbridge import parity
-from cellbridge.parity.loading.loading import Loading, load_by_structure
+from cellbridge.parity.pairing.by_structure.loading import Loading, load_by_structure
 from cellbridge.runtime.errors import CellbridgeError
 
 from ..faults.tools.cellbridge_tool import MAX_SAID

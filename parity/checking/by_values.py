@@ -11,11 +11,10 @@ import torch
 
 from ...runtime.errors import CellbridgeError, UnsupportedOperators, UsageError
 from ...runtime.ir.program import Program
-from ..comparison.trial import Trial
 from ..inputs.onnx_optionals import first_line
-from ..modules.answers import answers_of
-from ..onnx_cells.compare import ModuleAndFile
+from ..judging.trial import Trial
 from ..options import Options
+from ..pairing.modules.answers import answers_of
 from ..report.globs import list_names
 from ..report.report import Report
 from ..results.comparison import Comparison
@@ -27,6 +26,7 @@ from ..sides.torch_side import TorchSide
 from ..support.process import give_back_freed_memory
 from ..support.progress import Progress
 from ..verdicts.deviations import error, size
+from .onnx_files.module_and_file import ModuleAndFile
 
 ENOUGH = 0.5
 """The share of the reference's Cells with parameters that have a partner by name, from which names decide."""

@@ -11,10 +11,9 @@ import torch
 from ...converter.structure.program_names import named_modules, named_parameters
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.programs.call import as_array
+from ..correspondence.cells import Pairing, pair_up
 from ..inputs.onnx_optionals import first_line
 from ..options import Options
-from ..pairing.cells import Pairing, pair_up
-from ..porting.compare import compare_port
 from ..report.report import Report
 from ..results.modes import mode_notes
 from ..sides.cell_side import CellSide
@@ -22,6 +21,7 @@ from ..sides.frameworks import Framework
 from ..support.progress import Progress
 from ..weights.mapping import Weights, carry, own_weights
 from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values
+from .ports_by_name import compare_port
 
 LOOKED_FOR = 256
 """Numbers of a parameter that are looked for in the Cell."""

@@ -12,8 +12,8 @@ from torch.utils import _pytree as pytree
 from ...runtime.errors import UsageError
 from ...runtime.ir.program import Program
 from ...runtime.providers import find
-from ..comparison.judging import judge_sides
 from ..inputs.sizes import format_sizes, other_sizes, resize
+from ..judging.judging import judge_sides
 from ..options import Options
 from ..report.report import Report
 from ..sides.exported_side import ExportedSide

@@ -20,11 +20,10 @@ from ...converter.exclusive import one_at_a_time
 from ...converter.onnx_out.export import to_onnx
 from ...runtime.errors import ConversionError, UsageError
 from ...runtime.lowering import opsets
-from ..comparison.coverage import add_coverage
-from ..comparison.judging import judge_sides
 from ..dtypes import HALVES, WORKING_DTYPES
 from ..inputs.arguments import as_arguments, as_keywords
-from ..onnx_cells.compare import ModuleAndFile
+from ..judging.coverage import add_coverage
+from ..judging.judging import judge_sides
 from ..options import OptionKeywords, Options, from_keywords
 from ..report.report import Report
 from ..results.modes import mode_notes
@@ -44,6 +43,7 @@ from .conversions import Conversions, is_selected, require_sides, sides_without_
 from .jax_pairs import compare_network_in_jax
 from .loaded_weights import hint_at_loading, require_loadable, weights_loaded
 from .module_pairs import compare_pair
+from .onnx_files.module_and_file import ModuleAndFile
 from .round_trip import ways_back
 from .several_inputs import Arguments, JudgeInput, judge_all_inputs
 
@@ -289,7 +289,7 @@ def compare(
     if theirs is Kind.RECORDING:
         if ours is not Kind.MODULE:
             raise UsageError(f"a recording is compared with a torch module, given {type(reference).__name__}")
-        from ..recordings.against import compare_with_recording
+        from .recordings.against import compare_with_recording
 
         return compare_with_recording(reference, candidate, args, keywords, names=names, progress=progress, **options)
     if names is not None:

@@ -11,12 +11,12 @@ import torch
 from ...converter.structure.program_names import named_modules
 from ...runtime.errors import CellbridgeError, UsageError
 from ..options import OptionKeywords, Options
-from ..recordings.habits import names_by_place, parameter_by_habit
 from ..report.report import Report
 from ..results.modes import mode_notes
 from ..sides.jax_side import JaxSide
 from ..support.progress import Progress
 from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values
+from .recordings.habits import names_by_place, parameter_by_habit
 
 
 def compare_network_in_jax(
@@ -48,8 +48,8 @@ def compare_network_in_jax(
         UsageError: JAX isn't installed, the network raises, or has nothing in common with the module.
     """
     try:
-        from ..jax_sides.compare import compare_with_jax
-        from ..jax_sides.network import JaxNetwork
+        from ..sides.jax.network import JaxNetwork
+        from .jax_networks import compare_with_jax
     except ImportError as error:
         raise UsageError("comparing with a network in JAX needs jax: pip install 'cellbridge[jax]'") from error
 
@@ -72,7 +72,7 @@ def compare_network_in_jax(
 
 def share_of_names(module: torch.nn.Module, side: JaxSide) -> float:
     """Return which share of the module's Cells with parameters has a partner by name; 1 without any."""
-    from ..jax_sides.cells import as_function, has_modules, parameter_names
+    from ..sides.jax.cells import as_function, has_modules, parameter_names
 
     there = names_by_place(name for name, _ in parameter_names(as_function(side)[0]))
     own = {path: [name for name, _ in inner.named_parameters(path, False)] for path, _, inner in named_modules(module)}

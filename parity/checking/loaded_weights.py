@@ -12,7 +12,7 @@ import torch
 
 from ...converter.structure.program_names import named_parameters
 from ...runtime.errors import UsageError
-from ..loading.loading import load_by_map, load_by_structure
+from ..pairing.by_structure.loading import load_by_map, load_by_structure
 from ..sides.opening import Kind, kind_of
 from ..support.files import require_writable, write_text
 

@@ -11,16 +11,16 @@ import torch
 
 from ...converter.structure.program_names import named_modules
 from ...runtime.errors import CellbridgeError
-from ..modules.answers import common_answers
-from ..modules.changed_inputs import compare_changed_inputs
-from ..modules.compare import compare_modules
-from ..modules.prefixes import Prefixes
-from ..onnx_cells.compare import CANDIDATE
 from ..options import Options
+from ..pairing.modules.answers import common_answers
+from ..pairing.modules.changed_inputs import compare_changed_inputs
+from ..pairing.modules.prefixes import Prefixes
 from ..report.report import Report
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values
+from .modules_by_name import compare_modules
+from .onnx_files.module_and_file import CANDIDATE
 
 
 def compare_pair(

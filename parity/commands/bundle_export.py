@@ -20,7 +20,7 @@ from .conversion import check_loaded
 from .outcome import require_parity
 
 if TYPE_CHECKING:
-    from ..deployment.calibration import Calibration
+    from ..jobs.deployment.calibration import Calibration
     from ..report.report import Report
     from ..sides.records import Array
 
@@ -55,8 +55,8 @@ def _add_vectors(folder: Path, user_file: ModelFile, options: OptionKeywords, re
     from ...converter.onnx_in.importing import read_model
     from ...runtime.ir.types import as_dtype
     from ..checking.engine import check
-    from ..deployment.bundle import Vector, Verdict, write_bundle
     from ..dtypes import cast_floating
+    from ..jobs.deployment.bundle import Vector, Verdict, write_bundle
     from ..sides.records import OUTPUT
     from ..sides.run import OUTPUTS, Run
     from ..sides.torch_side import TorchSide
@@ -110,8 +110,8 @@ def add_quantized_vectors(
         bits: of weights.
         taken_from: which samples the errors are of, in words.
     """
-    from ..deployment.bundle import Verdict, write_bundle
-    from ..deployment.quantized_vectors import quantized_vectors
+    from ..jobs.deployment.bundle import Verdict, write_bundle
+    from ..jobs.deployment.quantized_vectors import quantized_vectors
 
     vectors = quantized_vectors(floats, folder / "model.onnx", samples, 0)
     notes = [f"{visible_name(name)} isn't compared: quantizing changes its integers" for name in vectors.left_out]
@@ -152,7 +152,7 @@ def _bar(report: Report, slot: str) -> float:
 
 def print_fallback(path: Path) -> list[str]:
     """Print, and return, remarks on the nodes of a file that accelerators would leave to the CPU."""
-    from ..deployment.fallback import fallback_notes
+    from ..jobs.deployment.fallback import fallback_notes
 
     notes = fallback_notes(path)
     for note in notes:

@@ -96,7 +96,7 @@ def compare(
     else:
         for file in (reference, candidate):
             require_file(file)
-        from ..onnx_files.compare import compare_onnx
+        from ..checking.onnx_files.compare import compare_onnx
 
         with TerminalProgress() as progress:
             report = compare_onnx(

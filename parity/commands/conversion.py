@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 from ...runtime.errors import UsageError
 from ..inputs.dynamic_axes import with_dynamic_axes
 from ..inputs.model_file import ModelFile, load, load_candidate
+from ..jobs.training.training_config import TrainingConfig, TrainingConfigKeywords
 from ..options import OptionKeywords
 from ..report.layout import echo
 from ..results.notes import warnings_as_notes
 from ..support.progress import Progress, TerminalProgress
-from ..training.training_config import TrainingConfig, TrainingConfigKeywords
 from .command import quiet
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _check_out_of_core(
             f"a network in parts is compared with its conversions alone: leave out {', '.join(given)}, or --memory"
         )
     from ...runtime.memory import memory_size
-    from ..out_of_core.check import check_out_of_core
+    from ..jobs.out_of_core.check import check_out_of_core
 
     with quiet(verbose):
         report = check_out_of_core(
@@ -169,7 +169,7 @@ def _compare(
     options: OptionKeywords,
     progress: Progress,
 ) -> Report:
-    from ..recordings.against import compare_with_recording as compare
+    from ..checking.recordings.against import compare_with_recording as compare
 
     with quiet(verbose):
         return compare(
@@ -190,7 +190,7 @@ def check_ranks(
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = load(model, options["seed"])
-        from ..parallel.check import check_parallel
+        from ..jobs.parallel.check import check_parallel
 
         training = None if config is None else TrainingConfig(**config)
         with quiet(verbose):
@@ -209,7 +209,7 @@ def check_model_file_training(
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = with_dynamic_axes(load(model, seed), dynamic)
-        from ..training.check import check_training
+        from ..jobs.training.check import check_training
 
         with quiet(verbose):
             report = check_training(

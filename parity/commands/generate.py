@@ -61,8 +61,8 @@ def generate(model: str, generation: Generation, judging: JudgedDtype, inputs: S
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = load(model, inputs.seed)
-        from ..generation.check import check_generation
-        from ..generation.recorded import read_log_probabilities
+        from ..jobs.generation.check import check_generation
+        from ..jobs.generation.recorded import read_log_probabilities
 
         recorded = None if logprobs is None else read_log_probabilities(logprobs)
         with quiet(reports.verbose):

@@ -57,7 +57,7 @@ def judge(
         return
     with TerminalProgress() as progress:
         progress.stage("read", None)
-        from ..recordings.judge import judge as judge_recordings
+        from ..checking.recordings.judge import judge as judge_recordings
 
         report = judge_recordings(
             reference,
@@ -76,7 +76,7 @@ def judge(
 
 def _propose(reference: str, candidate: str, path: str) -> None:
     """Write a map, and print it."""
-    from ..recordings.proposing import propose_names
+    from ..checking.recordings.proposing import propose_names
 
     proposal = propose_names(reference, candidate, path)
     echo(proposal.text)

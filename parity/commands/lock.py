@@ -13,14 +13,14 @@ import click
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
 from ..inputs.model_file import load
-from ..locks.contents import TORCH
-from ..locks.lock_file import Lock, read_lock, write_lock
+from ..jobs.locks.contents import TORCH
+from ..jobs.locks.lock_file import Lock, read_lock, write_lock
+from ..jobs.sweeping.changed import own_file
 from ..options import OptionKeywords, Options
 from ..report.layout import echo
 from ..sides.names import ONNXRUNTIME
 from ..support.files import require_writable
 from ..support.progress import TerminalProgress
-from ..sweeping.changed import own_file
 from .arguments.declaring import ArgumentGroup, option
 from .arguments.groups import Reports, Run, Seed, Selection, Verbosity
 from .command import command, quiet
@@ -29,7 +29,7 @@ from .project_file import project_root
 from .targets import is_model_file
 
 if TYPE_CHECKING:
-    from ..locks.contents import Snapshot
+    from ..jobs.locks.contents import Snapshot
     from ..report.base import BaseReport
 
 LOCK_FILE = "parity.lock"
@@ -87,7 +87,7 @@ def _snapshot(model: str, side: str, options: Options, verbose: bool) -> Snapsho
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = load(model, options.seed)
-        from ..locks.snapshot import take_runtime_snapshot, take_snapshot
+        from ..jobs.locks.snapshot import take_runtime_snapshot, take_snapshot
 
         take = take_snapshot if side == TORCH else take_runtime_snapshot
         progress.stage("run", None)
@@ -144,7 +144,7 @@ def check_lock(models: tuple[str, ...], lock_file: ReadLock, selection: Selectio
         options = Options(grads=then.grads, train=then.train, dtype=then.dtype, seed=then.seed)
         now = _snapshot(then.model, then.side, options, reports.verbose)
         from ...recorder import library_versions
-        from ..locks.check import check_snapshot
+        from ..jobs.locks.check import check_snapshot
 
         chosen: OptionKeywords = {"only": selection.only, "skip": selection.skip}
         return check_snapshot(then, now, written.versions, library_versions(), chosen)

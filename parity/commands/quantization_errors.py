@@ -16,7 +16,7 @@ from ..support.progress import TerminalProgress
 from .arguments.export import Precision
 
 if TYPE_CHECKING:
-    from ..deployment.calibration import Calibration
+    from ..jobs.deployment.calibration import Calibration
     from ..results.quantization_costs import CellCost, Errors, QuantizationCosts
 
 FLOAT, QUANTIZED = "float32.onnx", "quantized.onnx"
@@ -42,8 +42,8 @@ def measure_errors(
     if budget is not None and budget.what == "loss" and loss is None:
         raise UsageError("--budget loss needs loss(outputs) in the model file")
     from ...runtime.lowering.external_data import model_size
-    from ..deployment.errors import Outputs, seconds_of_run
-    from ..deployment.sensitivity import Sensitivity
+    from ..jobs.deployment.errors import Outputs, seconds_of_run
+    from ..jobs.deployment.sensitivity import Sensitivity
     from ..results.quantization_costs import Mixture, QuantizationCosts
 
     cells: Sequence[CellCost] = []

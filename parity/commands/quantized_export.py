@@ -19,7 +19,7 @@ from .outcome import print_report, require_parity
 from .quantization_errors import FLOAT, QUANTIZED, measure_errors
 
 if TYPE_CHECKING:
-    from ..deployment.calibration import Calibration
+    from ..jobs.deployment.calibration import Calibration
     from ..report.report import Report
     from ..results.quantization_costs import QuantizationCosts
 
@@ -84,9 +84,9 @@ def _require_judgeable(path: Path, output: str) -> None:
 
 def _quantize(folder: Path, calibrate: str | None, bits: int) -> Calibration | None:
     """Quantize the float32 file in the folder."""
-    from ..deployment.calibration import read_calibration
-    from ..deployment.quantizing import quantize, quantize_blocks
     from ..inputs.onnx_inputs import read_declared_inputs
+    from ..jobs.deployment.calibration import read_calibration
+    from ..jobs.deployment.quantizing import quantize, quantize_blocks
 
     with TerminalProgress() as progress:
         calibration = None
@@ -105,7 +105,7 @@ def _judge(folder: Path, asked: Export, calibration: Calibration | None, costs: 
     """Judge the quantized file by the float32 file, print the report, and exit if it fails."""
     import numpy as np
 
-    from ..onnx_files.compare import compare_onnx
+    from ..checking.onnx_files.compare import compare_onnx
 
     page = None if asked.reports.html is None else str(Path(asked.reports.html).absolute())
     with contextlib.chdir(folder), TerminalProgress() as progress:  # the report has the names of the files alone

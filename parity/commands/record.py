@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import click
 
 from ..inputs.model_file import load
+from ..jobs.training.training_config import TrainingConfig
 from ..report.layout import echo
 from ..support.files import require_new_folder
 from ..support.progress import TerminalProgress
-from ..training.training_config import TrainingConfig
 from .arguments.declaring import ArgumentGroup, option
 from .arguments.groups import Run, Seed, Verbosity
 from .arguments.parsing import parse_size
@@ -64,7 +64,7 @@ def record(
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = load(model, inputs.seed)
-        from ..recordings.write import record as record_module
+        from ..jobs.recording.write import record as record_module
 
         with quiet(reports.verbose):
             size = record_module(

@@ -150,7 +150,7 @@ def run(
 def _check_onnx(model: str, inputs: Inputs, options: OptionKeywords) -> BaseReport:
     """Return the report on an ONNX file."""
     require_file(model)
-    from ..onnx_files.check import check_onnx
+    from ..checking.onnx_files.check import check_onnx
 
     of_file: OptionKeywords = {**options, "model": model}
     with TerminalProgress() as progress:

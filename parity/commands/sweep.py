@@ -28,9 +28,9 @@ from .run import run
 from .sweep_comparison import SHOWN, compare_sweep_files
 
 if TYPE_CHECKING:
-    from ..sweeping.result import Result
-    from ..sweeping.store import Store
-    from ..sweeping.sweep import Machines
+    from ..jobs.sweeping.result import Result
+    from ..jobs.sweeping.store import Store
+    from ..jobs.sweeping.sweep import Machines
 
 PACKAGES = ("cellbridge", "torch", "onnx", "onnxruntime", "onnxruntime-gpu", "numpy", "transformers", "jax", "flax")
 RUN_OPTIONS = f"{__name__}.run_options"  # in the context's `meta`
@@ -165,11 +165,11 @@ def sweep(models: tuple[str, ...], results: Results, workers: Workers, reports: 
     require_outputs({"--output": results.output, "--json": reports.json_file, "--junit": reports.junit_file}, {})
     if reports.folder is not None:
         make_folder(reports.folder)
-    from ..sweeping.changed import changed_models
-    from ..sweeping.finding import find_models
-    from ..sweeping.store import Store
-    from ..sweeping.sweep import remaining
-    from ..sweeping.sweep import sweep as judge_all
+    from ..jobs.sweeping.changed import changed_models
+    from ..jobs.sweeping.finding import find_models
+    from ..jobs.sweeping.store import Store
+    from ..jobs.sweeping.sweep import remaining
+    from ..jobs.sweeping.sweep import sweep as judge_all
 
     found = find_models(models)
     changed = None if results.changed_since is None else changed_models(found, results.changed_since)
@@ -193,8 +193,8 @@ def sweep(models: tuple[str, ...], results: Results, workers: Workers, reports: 
 def _machines(workers: Workers, limits: CaseLimits) -> Machines:
     """Return where models are judged, with the share of this machine for each."""
     from ...runtime.memory import memory_size
-    from ..sweeping.limits import Limits
-    from ..sweeping.sweep import Machines
+    from ..jobs.sweeping.limits import Limits
+    from ..jobs.sweeping.sweep import Machines
 
     cpus = os.cpu_count() or 1
     number = workers.workers or max(1, cpus // 2)
@@ -225,9 +225,9 @@ class _Progress:
 
 def _write(store: Store, results: Sequence[Result], reports: Reports) -> None:
     """Write the files that are asked for."""
+    from ..jobs.sweeping.sweep import summaries
+    from ..jobs.sweeping.views import write_json, write_junit
     from ..report.html import overview
-    from ..sweeping.sweep import summaries
-    from ..sweeping.views import write_json, write_junit
 
     if reports.json_file is not None:
         write_json(store, results, reports.json_file)

@@ -14,7 +14,7 @@ from ..report.layout import echo
 from ..support.times import time_in_words
 
 if TYPE_CHECKING:
-    from ..sweeping.comparison import Change, SweepComparison
+    from ..jobs.sweeping.comparison import Change, SweepComparison
 
 SHOWN = 20
 """Models of one kind that are listed."""
@@ -24,8 +24,8 @@ def compare_sweep_files(paths: Sequence[str], verbose: bool) -> NoReturn:
     """Print what the second of two files of results says that the first doesn't."""
     if len(paths) != 2:
         raise UsageError(f"--compare needs two files of results, the earlier first; given {len(paths)}")
-    from ..sweeping.comparison import compare_sweeps
-    from ..sweeping.store import Store
+    from ..jobs.sweeping.comparison import compare_sweeps
+    from ..jobs.sweeping.store import Store
 
     comparison = compare_sweeps(*(Store.read(Path(path)) for path in paths))
     _print_comparison(comparison, verbose)

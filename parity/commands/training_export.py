@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ..inputs.dynamic_axes import with_dynamic_axes
 from ..inputs.model_file import load
+from ..jobs.training.training_config import TrainingConfig
 from ..report.layout import echo
-from ..training.training_config import TrainingConfig
 from .arguments.export import Export
 from .command import quiet
 from .conversion import check_model_file_training
@@ -50,7 +50,7 @@ def _write_step(asked: Export) -> None:
     from ...runtime.programs.call import as_array
     from ...runtime.train_step.arguments import training_step
     from ..inputs.sizes import open_axes
-    from ..training.loss_network import loss_program
+    from ..jobs.training.loss_network import loss_program
 
     with quiet(asked.reports.verbose):
         program = loss_program(

@@ -1,1 +1,1 @@
-"""The correspondence between two networks: Cells, layers, results."""
+"""Finds what belongs together in two networks: Cells, values and parameters, by name, by value and by structure."""

@@ -9,7 +9,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value
 from ...runtime.programs.call import result_structure
 from ...runtime.tree import Structure
-from ..pairing.structures import ResultMatch
+from ..correspondence.structures import ResultMatch
 from .records import OUTPUT, Array, Key
 from .run import Run
 from .slots import output_slots, reference_slot

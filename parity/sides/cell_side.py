@@ -18,8 +18,8 @@ from ...converter.capture.other_numbers import other_numbers
 from ...runtime.errors import ConversionError
 from ...runtime.ir.types import FLOAT64, as_dtype
 from ...runtime.programs.call import as_array
+from ..correspondence.cells import Pairing
 from ..dtypes import cast_floating, in_single
-from ..pairing.cells import Pairing
 from ..results.hunk import CodeLine
 from ..results.notes import warnings_as_notes
 from ..weights.mapping import Weights

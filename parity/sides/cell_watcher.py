@@ -12,8 +12,8 @@ import numpy as np
 
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import CellCall, as_dtype, is_floating
+from ..correspondence.cells import Pairing
 from ..dtypes import cast_floating
-from ..pairing.cells import Pairing
 from ..support.user_code import user_line
 from ..weights.mapping import Weights
 from .cell_arguments import input_tensors, nest_outputs, output_tensors, reference_slots, result_structure

@@ -17,8 +17,8 @@ from ...runtime.ir.types import Node, Type, Value, as_dtype
 from ...runtime.ops import shaping
 from ...runtime.programs.call import as_array
 from ...runtime.tracing import Builder, SymbolicTensor
+from ..correspondence.cells import Pairing
 from ..dtypes import cast_floating
-from ..pairing.cells import Pairing
 from ..weights.arrangements import Axes
 from ..weights.mapping import Weights
 

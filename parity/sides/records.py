@@ -9,7 +9,7 @@ import numpy as np
 
 from ...runtime.ir.types import CellCall
 from ...runtime.tree import Structure
-from ..pairing.structures import ResultMatch
+from ..correspondence.structures import ResultMatch
 from .kept_state import StateName
 from .resolution import Resolution
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...runtime.ir.types import is_floating
 from ...runtime.tree import Structure
-from ..pairing.structures import ResultMatch, match_results
+from ..correspondence.structures import ResultMatch, match_results
 from .choices import Choice
 from .kept_state import StateName
 from .records import OUTPUT, Array, Draw, Key, Records

@@ -11,7 +11,7 @@ import torch
 
 from ...converter.capture.checkpoints import keep_activations
 from ...converter.structure.program_names import named_parameters
-from ..pairing.same_inputs import Calls
+from ..correspondence.same_inputs import Calls
 from .parameter_uses import ParameterUses
 from .precision import DoublePrecision
 from .rounded_numbers import perturb_attributes, perturb_weights

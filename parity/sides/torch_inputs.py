@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 from ...converter.capture.cell_hooks import input_slots
 from ...converter.capture.other_numbers import with_other_numbers
 from ...converter.dtypes import is_inexact
-from ..pairing.same_inputs import Calls, same_tensors
+from ..correspondence.same_inputs import Calls, same_tensors
 from .precision import convert, keeps_all
 from .run import Arguments
 

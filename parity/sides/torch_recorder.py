@@ -14,7 +14,7 @@ from ...converter.capture.containers import structure
 from ...converter.dtypes import as_tensor, is_inexact, torch_dtype
 from ...runtime.ir.types import CellCall, as_dtype
 from ...runtime.programs.call import as_array
-from ..pairing.same_inputs import Calls
+from ..correspondence.same_inputs import Calls
 from ..support.user_code import user_line
 from .cell_arguments import nest_outputs
 from .feeding import feed_value

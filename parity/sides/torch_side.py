@@ -22,8 +22,8 @@ from ...runtime.errors import CellbridgeError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import as_dtype, is_floating
 from ...runtime.programs.call import as_array
+from ..correspondence.same_inputs import Calls
 from ..options import Options
-from ..pairing.same_inputs import Calls
 from ..results.hunk import CodeLine
 from ..support.tensors import dense
 from ..weights.coverage import Ties

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...runtime.errors import UsageError
-from ..pairing.name_patterns import did_you_mean
+from ..correspondence.name_patterns import did_you_mean
 
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array]

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ...runtime.errors import UsageError
-from ..pairing.name_patterns import fill_pattern
+from ..correspondence.name_patterns import fill_pattern
 from .arrangements import Array, Arrays
 from .computed import Computed, parse_computed
 

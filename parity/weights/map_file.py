@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ...runtime.errors import UsageError
-from ..pairing.name_patterns import did_you_mean, fill_pattern, match_pattern
+from ..correspondence.name_patterns import did_you_mean, fill_pattern, match_pattern
 from .assembly import Assembly, parse_assembly
 from .layouts import UNCHANGED, CheckpointLayout
 

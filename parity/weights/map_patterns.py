@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..pairing.name_patterns import fill_pattern, match_pattern
+from ..correspondence.name_patterns import fill_pattern, match_pattern
 
 NUMBER = re.compile("[0-9]+")
 

@@ -16,7 +16,7 @@ import torch
 
 from ...converter.dtypes import is_real
 from ...runtime.programs.call import as_array
-from ..pairing.cells import Pairing
+from ..correspondence.cells import Pairing
 from .arrangements import Array, Axes
 from .coverage import Coverage, Place, Ties, merge_copies
 from .overrides import Overrides

@@ -19,8 +19,8 @@ import numpy as np
 
 from ...runtime.errors import UsageError
 from ...runtime.programs.call import as_array
-from ..pairing.cells import Pair
-from ..pairing.name_patterns import did_you_mean, fill_pattern, match_pattern
+from ..correspondence.cells import Pair
+from ..correspondence.name_patterns import did_you_mean, fill_pattern, match_pattern
 from .arrangements import Arrangement, Array, Axes, FixedValue, UserFunction
 
 

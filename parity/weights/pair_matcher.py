@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from ...runtime.errors import UsageError
-from ..pairing.cells import Pair
-from ..pairing.layers import is_transposed_dense, kind_of_cell, kind_of_module, names
+from ..correspondence.cells import Pair
+from ..correspondence.layers import is_transposed_dense, kind_of_cell, kind_of_module, names
 from .arrangements import Arrangement, Array, Axes, FixedValue, table_advice
 
 Shape = tuple[int, ...]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ...runtime.errors import UsageError
-from ..pairing.name_patterns import did_you_mean, fill_pattern
+from ..correspondence.name_patterns import did_you_mean, fill_pattern
 from .arrangements import Array
 from .assembly import Assembly
 from .map_file import WeightMap

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ...runtime.errors import UsageError
-from ..pairing.name_patterns import match_pattern
+from ..correspondence.name_patterns import match_pattern
 from .layouts import CheckpointLayout
 from .map_file import WeightMap
 from .naming import Question, Shapes

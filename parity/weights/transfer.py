@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...runtime.errors import UsageError
-from ..pairing.name_patterns import fill_pattern, match_pattern
+from ..correspondence.name_patterns import fill_pattern, match_pattern
 from .arrangements import Array
 from .layouts import CheckpointLayout
 from .map_file import WeightMap

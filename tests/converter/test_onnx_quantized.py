@@ -12,7 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from cellbridge.converter import from_onnx
-from cellbridge.parity.onnx_files.check import check_onnx
+from cellbridge.parity.checking.onnx_files.check import check_onnx
 from cellbridge.runtime import compile as compiled
 from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.errors import CellbridgeError

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cellbridge.parity.sweeping.store import Store
+from cellbridge.parity.jobs.sweeping.store import Store
 
 SWEEPS = Path(__file__).with_name("sweeps")
 

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from cellbridge import parity
-from cellbridge.parity.onnx_files.check import check_onnx
-from cellbridge.parity.onnx_files.compare import compare_onnx
+from cellbridge.parity.checking.onnx_files.check import check_onnx
+from cellbridge.parity.checking.onnx_files.compare import compare_onnx
 from cellbridge.parity.report.report import Report
 
 pytestmark = pytest.mark.slow

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from cellbridge.converter import from_onnx, to_cell_source, to_torch
+from cellbridge.parity.checking.onnx_files.check import check_onnx
+from cellbridge.parity.checking.onnx_files.compare import compare_onnx
 from cellbridge.parity.inputs.affordable import peak_memory
 from cellbridge.parity.inputs.onnx_inputs import generate_inputs
-from cellbridge.parity.onnx_files.check import check_onnx
-from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.parity.report import json_report, junit, terminal
 from cellbridge.parity.report.report import Report
 from cellbridge.parity.sides.run import Run, Wanted

@@ -14,14 +14,14 @@ from typing import Any
 import torch
 
 from cellbridge.parity import judge, record
-from cellbridge.parity.locks.check import check_snapshot
-from cellbridge.parity.locks.lock_file import Lock, read_lock, write_lock
-from cellbridge.parity.locks.snapshot import take_snapshot
+from cellbridge.parity.jobs.locks.check import check_snapshot
+from cellbridge.parity.jobs.locks.lock_file import Lock, read_lock, write_lock
+from cellbridge.parity.jobs.locks.snapshot import take_snapshot
+from cellbridge.parity.jobs.sweeping.comparison import compare_sweeps
+from cellbridge.parity.jobs.sweeping.result import FAILS, HOLDS, Result
+from cellbridge.parity.jobs.sweeping.store import Store
+from cellbridge.parity.jobs.sweeping.views import write_json, write_junit
 from cellbridge.parity.options import Options
-from cellbridge.parity.sweeping.comparison import compare_sweeps
-from cellbridge.parity.sweeping.result import FAILS, HOLDS, Result
-from cellbridge.parity.sweeping.store import Store
-from cellbridge.parity.sweeping.views import write_json, write_junit
 from tests.fuzz.models import NAMES
 from tests.fuzz.outputs import require_readable, require_tame
 from tests.mutation import NUMBERS, mutate_bytes, mutate_json

@@ -11,7 +11,7 @@ from random import Random
 
 AREAS = ("kernel", "vjp", "infer", "onnx", "table", "judge")
 TABLES = ("converter/capture/tables", "converter/onnx_in/tables", "converter/torch_out/tables")
-JUDGE = ("parity/comparison", "parity/pairing", "parity/verdicts")
+JUDGE = ("parity/judging", "parity/correspondence", "parity/verdicts")
 
 OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "/", ast.Mod: "//", ast.Pow: "*",

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cellbridge.parity.checking import engine
-from cellbridge.parity.comparison.trial import Trial
+from cellbridge.parity.judging.trial import Trial
 
 
 @pytest.fixture(scope="session", autouse=True)

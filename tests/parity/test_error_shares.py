@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from cellbridge import parity
-from cellbridge.parity.comparison import error_shares
+from cellbridge.parity.judging import error_shares
 from cellbridge.parity.report.report import Report
 from cellbridge.parity.results.error_shares import ErrorShares
 

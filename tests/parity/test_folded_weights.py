@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from cellbridge import converter
-from cellbridge.parity.onnx_files.compare import compare_onnx
+from cellbridge.parity.checking.onnx_files.compare import compare_onnx
 from cellbridge.parity.sides.rounded_numbers import perturb_program, weights_of_one
 from cellbridge.runtime.ir.types import Constant
 

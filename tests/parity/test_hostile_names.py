@@ -16,8 +16,8 @@ from onnx import helper, numpy_helper
 from torch import nn
 
 from cellbridge import converter, parity
+from cellbridge.parity.checking.onnx_files.check import check_onnx
 from cellbridge.parity.cli import main
-from cellbridge.parity.onnx_files.check import check_onnx
 from cellbridge.parity.report import terminal
 from tests.converter.test_torch_out_large import nested
 from tests.converter.test_torch_out_names import PAYLOADS, Outer, hostile_model, with_names

@@ -14,9 +14,9 @@ from onnx import TensorProto, helper
 
 from cellbridge import parity
 from cellbridge.converter import from_onnx, to_torch
+from cellbridge.parity.checking.onnx_files.check import check_onnx
+from cellbridge.parity.checking.onnx_files.compare import compare_onnx
 from cellbridge.parity.cli import main
-from cellbridge.parity.onnx_files.check import check_onnx
-from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.parity.report.report import Report
 from cellbridge.runtime.errors import CellbridgeError, UsageError
 

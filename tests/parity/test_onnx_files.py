@@ -17,10 +17,10 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 from cellbridge import converter
+from cellbridge.parity.checking.onnx_files.check import check_onnx
+from cellbridge.parity.checking.onnx_files.compare import compare_onnx
 from cellbridge.parity.cli import main
 from cellbridge.parity.inputs.onnx_inputs import generate, generate_inputs
-from cellbridge.parity.onnx_files.check import check_onnx
-from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.parity.results.comparison import NOT_KNOWN
 from cellbridge.parity.sides.onnxruntime_side import OnnxModelSide
 from cellbridge.parity.sides.run import FORWARD, Run

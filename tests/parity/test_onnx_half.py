@@ -14,7 +14,7 @@ from onnxruntime.transformers.float16 import convert_float_to_float16
 from torch import Tensor, nn
 
 from cellbridge.converter import from_onnx, from_torch, to_onnx
-from cellbridge.parity.onnx_files.compare import compare_onnx
+from cellbridge.parity.checking.onnx_files.compare import compare_onnx
 
 
 class Network(nn.Module):

@@ -12,9 +12,9 @@ import onnx
 import pytest
 from click.testing import CliRunner
 
+from cellbridge.parity.checking.onnx_files.check import check_onnx
+from cellbridge.parity.checking.onnx_files.compare import compare_onnx
 from cellbridge.parity.cli import main
-from cellbridge.parity.onnx_files.check import check_onnx
-from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.parity.report.report import Report
 from cellbridge.runtime.errors import CellbridgeError
 from tests.parity.quantizing import KINDS, changed, float_file, quantized_file, stored

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from cellbridge import converter
+from cellbridge.parity.checking.onnx_files.check import check_onnx
+from cellbridge.parity.checking.onnx_files.compare import compare_onnx
 from cellbridge.parity.cli import main
-from cellbridge.parity.onnx_files.check import check_onnx
-from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.parity.results.comparison import FAIL
 from cellbridge.runtime.errors import ConversionError, UsageError
 from tests.converter.test_onnx_in import model

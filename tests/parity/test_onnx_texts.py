@@ -10,8 +10,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from cellbridge import converter
-from cellbridge.parity.onnx_files.check import check_onnx
-from cellbridge.parity.onnx_files.compare import compare_onnx
+from cellbridge.parity.checking.onnx_files.check import check_onnx
+from cellbridge.parity.checking.onnx_files.compare import compare_onnx
 from cellbridge.runtime.errors import ConversionError, UsageError
 
 DOMAIN = "ai.onnx.ml"

@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 from onnx import helper, numpy_helper
 
+from cellbridge.parity.checking.onnx_files.check import check_onnx
+from cellbridge.parity.checking.onnx_files.compare import compare_onnx
 from cellbridge.parity.cli import main
-from cellbridge.parity.onnx_files.check import check_onnx
-from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.runtime.errors import ConversionError, UsageError
 
 RNG = np.random.default_rng(0)

@@ -15,8 +15,8 @@ from torch import nn
 from cellbridge import parity
 from cellbridge.parity.assertions import CompareKeywords, PortTrainingKeywords, TrainingKeywords
 from cellbridge.parity.dtypes import dtype_name
+from cellbridge.parity.jobs.training.training_config import TrainingConfig, TrainingConfigKeywords
 from cellbridge.parity.options import OptionKeywords, Options
-from cellbridge.parity.training.training_config import TrainingConfig, TrainingConfigKeywords
 from cellbridge.runtime.errors import UsageError
 from cellbridge.runtime.train_step.arguments import StepKeywords, training_step
 

@@ -296,7 +296,7 @@ COUNTED = """
     import os
     from pathlib import Path
     from cellbridge.parity.checking import engine
-    from cellbridge.parity.comparison.trial import Trial
+    from cellbridge.parity.judging.trial import Trial
 
     original, count = engine.check, Path(__file__).parent / "count"
     Trial.add_causes = lambda *_: None

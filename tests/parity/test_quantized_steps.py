@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from cellbridge.parity.onnx_files.check import check_onnx
-from cellbridge.parity.quantized.quantizers import Quantizer
+from cellbridge.parity.checking.onnx_files.check import check_onnx
+from cellbridge.parity.checking.quantized.quantizers import Quantizer
 from cellbridge.parity.sides.quantized_steps import CodesOfFloat64
 
 INT8 = np.dtype(np.int8)

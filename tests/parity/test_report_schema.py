@@ -16,7 +16,7 @@ from torch import nn
 
 from cellbridge import parity
 from cellbridge.converter import from_torch, to_onnx
-from cellbridge.parity.onnx_files.compare import compare_onnx
+from cellbridge.parity.checking.onnx_files.compare import compare_onnx
 from cellbridge.parity.report import json_report
 from cellbridge.parity.results.comparison import NOT_COMPARED, NOT_REACHED, SKIPPED
 from cellbridge.runtime import nn as cells

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 from cellbridge import parity
-from cellbridge.parity.onnx_files.check import check_onnx
+from cellbridge.parity.checking.onnx_files.check import check_onnx
 from cellbridge.parity.sides.resolution import Resolution
 
 

@@ -16,8 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 from cellbridge import converter, parity
-from cellbridge.parity.onnx_files.compare import compare_onnx
-from cellbridge.parity.pairing.structures import format_structure, match_results
+from cellbridge.parity.checking.onnx_files.compare import compare_onnx
+from cellbridge.parity.correspondence.structures import format_structure, match_results
 from cellbridge.runtime import Tensor as CellTensor
 from cellbridge.runtime import nn as cells
 from cellbridge.runtime import ops

@@ -17,8 +17,8 @@ from torch import nn
 from cellbridge import converter, parity
 from cellbridge.parity.cli import main
 from cellbridge.parity.inputs.model_file import load
+from cellbridge.parity.jobs.training.batches import example_batches
 from cellbridge.parity.results.comparison import NOT_REACHED
-from cellbridge.parity.training.batches import example_batches
 from cellbridge.runtime.errors import UsageError
 
 MODEL = """

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from cellbridge import converter, parity
+from cellbridge.parity.checking.onnx_files.compare import compare_onnx
 from cellbridge.parity.inputs.sizes import format_sizes, numbers_in, other_sizes, resize
-from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.runtime.errors import UsageError
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from cellbridge import parity
 from cellbridge.parity.inputs import model_file
-from cellbridge.parity.training.training_config import OPTIMIZERS
+from cellbridge.parity.jobs.training.training_config import OPTIMIZERS
 from cellbridge.runtime.amp import DynamicLossScaler
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -31,7 +31,7 @@ def check(name: str, *, losses: float = 1.0, **options: Any) -> parity.TrainingR
     of_fixture = model.loss
     loss = of_fixture
     if losses != 1.0:
-        from cellbridge.parity.training.loss_network import mean_square
+        from cellbridge.parity.jobs.training.loss_network import mean_square
 
         def loss(outputs: Any) -> Any:
             return (of_fixture or mean_square)(outputs) * losses

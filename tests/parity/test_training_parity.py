@@ -11,9 +11,9 @@ import torch
 
 import cellbridge.runtime as ms
 from cellbridge.parity import assert_training_parity, compare_training
+from cellbridge.parity.jobs.training.explanations import explanations
+from cellbridge.parity.jobs.training.quantities import Quantity, TrainingRecord
 from cellbridge.parity.results.comparison import FAIL, Comparison
-from cellbridge.parity.training.explanations import explanations
-from cellbridge.parity.training.quantities import Quantity, TrainingRecord
 from cellbridge.runtime import Tensor, nn
 from cellbridge.runtime.errors import ParityError, UsageError
 

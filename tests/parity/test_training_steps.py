@@ -18,10 +18,10 @@ from torch.utils.checkpoint import checkpoint
 
 from cellbridge.parity import TrainingReport, assert_training_parity, check_training
 from cellbridge.parity.cli import main
-from cellbridge.parity.training import check as training_steps
-from cellbridge.parity.training import program_steps
-from cellbridge.parity.training.batches import example_batches
-from cellbridge.parity.training.training_config import OPTIMIZERS
+from cellbridge.parity.jobs.training import check as training_steps
+from cellbridge.parity.jobs.training import program_steps
+from cellbridge.parity.jobs.training.batches import example_batches
+from cellbridge.parity.jobs.training.training_config import OPTIMIZERS
 from cellbridge.runtime import optim
 from cellbridge.runtime.amp import DynamicLossScaler, StaticLossScaler
 from cellbridge.runtime.errors import ParityError, UsageError

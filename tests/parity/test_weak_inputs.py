@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cellbridge import parity
-from cellbridge.parity.comparison.weak_inputs import weak_input_notes
+from cellbridge.parity.judging.weak_inputs import weak_input_notes
 from cellbridge.parity.sides.records import INPUT, Key, Records
 
 

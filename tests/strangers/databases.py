@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from cellbridge.parity.sweeping.result import Result
-from cellbridge.parity.sweeping.store import Store
+from cellbridge.parity.jobs.sweeping.result import Result
+from cellbridge.parity.jobs.sweeping.store import Store
 from tests.strangers.attack import WORK, Attack
 
 COMMANDS = {"going on": ["sweep", "net.py"], "comparing": ["sweep", "--compare", "sweep.db", "sweep.db"]}

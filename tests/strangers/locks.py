@@ -8,7 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from cellbridge.parity.cli import main
-from cellbridge.parity.sweeping.sweep import page_of
+from cellbridge.parity.jobs.sweeping.sweep import page_of
 from tests.strangers.attack import NETWORK, WORK, Attack
 
 OUTSIDE = "open(__file__ + '.ran', 'w').close()" + NETWORK

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from cellbridge import parity
-from cellbridge.parity.onnx_files.compare import compare_onnx
+from cellbridge.parity.checking.onnx_files.compare import compare_onnx
 from cellbridge.runtime.errors import CellbridgeError
 
 from ..pairs import Pair

@@ -9,10 +9,10 @@ from typing import Any
 
 from torch import nn
 
-from cellbridge.parity.locks.check import check_snapshot
-from cellbridge.parity.locks.contents import Snapshot
-from cellbridge.parity.locks.lock_file import Lock, read_lock, write_lock
-from cellbridge.parity.locks.snapshot import take_snapshot
+from cellbridge.parity.jobs.locks.check import check_snapshot
+from cellbridge.parity.jobs.locks.contents import Snapshot
+from cellbridge.parity.jobs.locks.lock_file import Lock, read_lock, write_lock
+from cellbridge.parity.jobs.locks.snapshot import take_snapshot
 from cellbridge.parity.options import Options
 from cellbridge.recorder import library_versions
 from cellbridge.runtime.errors import CellbridgeError

@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from cellbridge import parity
-from cellbridge.parity.recordings.recording import Recording, open_recording
+from cellbridge.parity.checking.recordings.recording import Recording, open_recording
 from cellbridge.parity.sides.records import OUTPUT, OUTPUT_GRADIENT, Key
 from cellbridge.recorder import Recorder
 from cellbridge.runtime.errors import CellbridgeError

@@ -14,7 +14,7 @@ from .groups import INPUTS, JUDGE, REPORTS, Seed, Verbosity, probe_option
 from .training import WrittenTraining
 
 if TYPE_CHECKING:
-    from ...deployment.sensitivity import Budget
+    from ...jobs.deployment.sensitivity import Budget
 
 _BUDGET = re.compile(r"(outputs|loss|top1)[ =]([0-9]+(?:\.[0-9]+)?)%")
 
@@ -23,7 +23,7 @@ def _parse_budget(ctx: click.Context, parameter: click.Parameter, text: str | No
     """Parse `loss 0.5%`."""
     if text is None:
         return None
-    from ...deployment.sensitivity import Budget
+    from ...jobs.deployment.sensitivity import Budget
 
     match = _BUDGET.fullmatch(text.strip())
     if match is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from ...training.training_config import DYNAMIC, OPTIMIZERS, TrainingConfigKeywords
+from ...jobs.training.training_config import DYNAMIC, OPTIMIZERS, TrainingConfigKeywords
 from .declaring import ArgumentGroup, option
 
 TITLE = "Training"

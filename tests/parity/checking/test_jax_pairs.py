@@ -20,13 +20,13 @@ from torch import nn
 from cellbridge import parity
 from cellbridge.parity import jax_side
 from cellbridge.parity.checking.jax_pairs import share_of_names
-from cellbridge.parity.jax_sides.network import JaxNetwork
+from cellbridge.parity.sides.jax.network import JaxNetwork
 from cellbridge.parity.sides.jax_side import JaxSide
 from cellbridge.parity.sides.records import OUTPUT, Key
 from cellbridge.parity.sides.run import Call, ReferenceRun, Run
 from cellbridge.parity.sides.torch_side import TorchSide
 from tests.parity.checking.feed_forward import CELLS, EPS, Network, Talkative, arrays, make
-from tests.parity.jax_sides.networks import array
+from tests.parity.sides.jax.networks import array
 
 
 def port(module: Network, fault: str = "") -> JaxSide:

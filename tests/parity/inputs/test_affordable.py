@@ -17,12 +17,12 @@ import pytest
 from click.testing import CliRunner
 
 from cellbridge.converter import from_onnx
+from cellbridge.parity.checking.onnx_files import check as onnx_files
 from cellbridge.parity.cli import main
 from cellbridge.parity.commands import command
 from cellbridge.parity.inputs import affordable
 from cellbridge.parity.inputs.affordable import MAX_TRIPS, memory_of_records, peak_memory, require_affordable
 from cellbridge.parity.inputs.onnx_inputs import generate_inputs
-from cellbridge.parity.onnx_files import check as onnx_files
 from cellbridge.parity.support import deadline
 from cellbridge.runtime import CellbridgeError, UsageError
 from tests.converter.test_onnx_in import model

@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from cellbridge import converter
+from cellbridge.parity.checking.onnx_files.check import check_onnx
+from cellbridge.parity.checking.onnx_files.compare import compare_onnx
+from cellbridge.parity.checking.onnx_files.module_and_file import ModuleAndFile
 from cellbridge.parity.inputs.onnx_draws import share_draws
-from cellbridge.parity.onnx_cells.compare import ModuleAndFile
-from cellbridge.parity.onnx_files.check import check_onnx
-from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.parity.options import Options
 from cellbridge.parity.support.progress import NoProgress
 from cellbridge.runtime.errors import ConversionError, UsageError

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from torch import nn
 
 from cellbridge.parity.cli import main
-from cellbridge.parity.sweeping.finding import find_models
+from cellbridge.parity.jobs.sweeping.finding import find_models
 
 MODEL = """
 import torch

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
+from cellbridge.parity.jobs.sweeping.limits import Ended
+from cellbridge.parity.jobs.sweeping.result import _judged
 from cellbridge.parity.report.cases import network_cases
 from cellbridge.parity.report.html.overview import Summary
 from cellbridge.parity.report.items import outcomes
 from cellbridge.parity.report.report import Report
 from cellbridge.parity.results.comparison import FAIL, NOT_COMPARED
-from cellbridge.parity.sweeping.limits import Ended
-from cellbridge.parity.sweeping.result import _judged
 from tests.parity.reports import SIDES, cell, failing, report
 
 CELLS = {"": "Net", "a": "Block", "a.norm": "LayerNorm", "b": "Block", "c": "Linear", "d": "Linear"}

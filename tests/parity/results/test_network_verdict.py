@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cellbridge import parity
 from cellbridge.parity.results.comparison import NOT_KNOWN
 from cellbridge.parity.results.network_verdict import LESS_PRECISE, NOT_SAME, SAME, network_verdict
-from tests.parity.modules.networks import X, network
+from tests.parity.pairing.modules.networks import X, network
 from tests.parity.reports import failing, passing
 
 END = {"feeding": "end to end"}

@@ -11,10 +11,10 @@ HOOKS = {"register_forward_hook", "register_forward_pre_hook"}
 WATCHERS = {
     "converter/capture/cell_hooks.py": "the watcher of the boundaries of modules",
     "converter/capture/attributes.py": "compares attributes after the call of the whole network",
-    "parity/parallel/dropout.py": "looks at the elements that layers drop on each process",
+    "parity/jobs/parallel/dropout.py": "looks at the elements that layers drop on each process",
     "parity/sides/cell_capture.py": "copies all arguments of a call of one module, not its tensors alone",
     "parity/sides/frameworks.py": "hooks of Cells, for all frameworks",
-    "parity/training/torch_updates.py": "sees the calls of the whole network in a training script",
+    "parity/jobs/training/torch_updates.py": "sees the calls of the whole network in a training script",
 }
 FORMAT = {
     "CODES", "FORMAT", "INDEX", "PROGRAM", "VERSION", "Recorder",

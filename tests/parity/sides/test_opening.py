@@ -23,18 +23,18 @@ X = torch.ones(2, 3)
 CLASSES = {"Module", "Cell", "ModelProto", "JaxSide", "PathLike"}
 """Classes of networks, and of what names one. A Program is also what nodes hold, so it isn't counted here."""
 ELSEWHERE = {
-    "diagnosis/runtime_faults/nodes.py": 1,  # a model of ONNX Runtime, or its path
+    "causes/runtime_faults/nodes.py": 1,  # a model of ONNX Runtime, or its path
     "inputs/model_file.py": 4,  # what a model file may define
-    "onnx_cells/compare.py": 3,  # a model, or the path of its file
-    "parallel/worker.py": 1,  # what parallelize() has returned
-    "quantized/parts.py": 1,  # a model, or its path
+    "checking/onnx_files/module_and_file.py": 3,  # a model, or the path of its file
+    "jobs/parallel/worker.py": 1,  # what parallelize() has returned
+    "checking/quantized/parts.py": 1,  # a model, or its path
     "sides/jax_hints.py": 3,  # how to give a network in JAX, for messages
     "sides/jax_side.py": 1,  # makes a side of a network in JAX
     "sides/kept_state.py": 3,  # the state of modules and of Cells
     "sides/known_frameworks.py": 2,  # the framework of a Cell
     "sides/onnx_reference.py": 1,  # a model, or its path
     "sides/onnxruntime_side.py": 2,  # a model, or its path
-    "sweeping/listing.py": 1,  # what a module of Python holds
+    "jobs/sweeping/listing.py": 1,  # what a module of Python holds
 }
 """How often another file asks, with what it asks of. A comparison or a command asks `kind_of`."""
 

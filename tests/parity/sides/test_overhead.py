@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from cellbridge.converter import from_torch
-from cellbridge.parity.comparison.judging import judge_sides
+from cellbridge.parity.judging.judging import judge_sides
 from cellbridge.parity.options import Options
 from cellbridge.parity.sides import boundary_keys, boundary_observer, interpreter_side, parameter_users
 from cellbridge.parity.sides.interpreter_side import InterpreterSide
@@ -95,6 +95,8 @@ def test_probes_of_outputs_record_no_values_inside(side: InterpreterSide, monkey
 
 @pytest.mark.slow  # it imports torch in a process of its own
 def test_comparing_files_does_not_import_the_tracer_of_torch() -> None:
-    code = "import sys, cellbridge.parity.onnx_files.compare; print('torch._dynamo.convert_frame' in sys.modules)"
+    code = (
+        "import sys, cellbridge.parity.checking.onnx_files.compare; print('torch._dynamo.convert_frame' in sys.modules)"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cellbridge.parity import assert_parity
-from cellbridge.parity.pairing.cells import pair_up
+from cellbridge.parity.correspondence.cells import pair_up
 from cellbridge.parity.weights.mapping import Weights, carry
 from cellbridge.runtime import nn
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cellbridge.parity import assert_parity, compare
-from cellbridge.parity.pairing.cells import pair_up
+from cellbridge.parity.correspondence.cells import pair_up
 from cellbridge.parity.weights.mapping import Weights, carry
 from cellbridge.runtime import Parameter, Tensor, nn, ops
 from cellbridge.runtime.errors import UsageError

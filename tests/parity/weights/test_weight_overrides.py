@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cellbridge.parity import assert_parity
-from cellbridge.parity.pairing.cells import pair_up
+from cellbridge.parity.correspondence.cells import pair_up
 from cellbridge.parity.weights.arrangements import Axes, UserFunction
 from cellbridge.parity.weights.mapping import Weights, carry
 from cellbridge.runtime import Parameter, Tensor, nn, ops

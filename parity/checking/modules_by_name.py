@@ -1,0 +1,113 @@
+"""The comparison of two torch modules."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+
+from ...converter.structure.program_names import named_modules
+from ..judging.judging import judge_sides
+from ..options import Options
+from ..pairing.modules.alignment import Apart, align, joining
+from ..pairing.modules.changed_inputs import compare_changed_inputs
+from ..pairing.modules.lone_parameters import LoneParameters
+from ..pairing.modules.modes import mode_differences
+from ..pairing.modules.other_classes import class_notes
+from ..pairing.modules.prefixes import Prefixes
+from ..pairing.modules.rearranged import RearrangedSide, Rearrangements
+from ..report.report import Report
+from ..results.cell_report import is_inside
+from ..results.structure import OTHER_PARTS, StructureDifference
+from ..sides.reported_cells import owner
+from ..sides.torch_side import TorchSide
+from ..support.progress import Progress
+from .other_operators import operator_notes
+
+
+def compare_modules(
+    reference: torch.nn.Module,
+    candidate: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    options: Options,
+    progress: Progress,
+    cells: Mapping[str, str] | None = None,
+    weights: Mapping[Any, Any] | None = None,
+) -> Report:
+    """Compare two torch modules; see `parity.compare`."""
+    prefixes = Prefixes.between(reference, candidate, cells)
+    rearrangements = Rearrangements.between(reference, candidate, weights, prefixes)
+    with prefixes.applied(candidate):
+        return _compare(reference, candidate, args, kwargs, options, progress, prefixes, rearrangements)
+
+
+def _compare(
+    reference: torch.nn.Module,
+    candidate: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    options: Options,
+    progress: Progress,
+    prefixes: Prefixes,
+    rearrangements: Rearrangements,
+) -> Report:
+    lone = LoneParameters.of(reference, candidate, rearrangements.names)
+
+    def how(module: torch.nn.Module, apart: Collection[str]) -> dict[str, Any]:
+        return {"cell_paths": [path for path, _, _ in named_modules(module) if path not in apart]}
+
+    def sides(apart: Collection[str], shared: Collection[str] = ()) -> tuple[TorchSide, TorchSide]:
+        both: dict[str, Any] = {"lone": lone.names, "shared": shared}
+        one = TorchSide.of_options(
+            "reference", reference, args, kwargs, options,
+            ties=rearrangements.ties, **how(reference, apart), **both,
+        )  # fmt: skip
+        other = RearrangedSide.of_options(
+            "candidate", candidate, args, kwargs, options,
+            rearrangements=rearrangements, reference=one, catches=True, **how(candidate, apart), **both,
+        )  # fmt: skip
+        return one, other
+
+    progress.stage("align", None)
+    alignment = align(sides)
+    apart = alignment.apart
+    shared = rearrangements.shared(alignment.used_elsewhere | {n for one in sides(apart) for n in one.shared_names})
+    one, other = joining(sides(apart, shared), alignment.joined)
+    report = judge_sides(one, [other], options, progress, [one, other])
+    if report.ok:
+        report.cells[""].comparisons += compare_changed_inputs(one, other)
+    inner = {path: why for path, why in apart.items() if not prefixes.is_wrapper(path)}
+    report.structure += [*prefixes.differences(), *_differences(inner, report)]
+    report.structure += mode_differences(reference, candidate, options.train, report.cells)
+    report.structure += [
+        StructureDifference(OTHER_PARTS, name, owner(name, report.cells), text)
+        for name, text in rearrangements.differences()
+    ]
+    report.notes += class_notes(reference, candidate, report.cells)
+    if report.ok:
+        report.notes += operator_notes(one, other, report.cells)
+    plain = TorchSide.of_options("reference", reference, args, kwargs, options, **how(reference, apart))
+    lone.judge(report, other.name, plain)
+    for difference in report.structure:
+        _explain(report, difference)
+    return report
+
+
+def _differences(apart: Mapping[str, Apart], report: Report) -> list[StructureDifference]:
+    """Return the outermost Cells that are set apart, each with the Cell that was judged for it."""
+    differences = []
+    for path, why in apart.items():
+        if not any(is_inside(path, other) for other in apart):
+            around = owner(path, report.cells)
+            text = f"{path} is {why.reason}; it was judged in {around or '(root)'}"
+            differences.append(StructureDifference(why.kind, path, around, text))
+    return differences
+
+
+def _explain(report: Report, difference: StructureDifference) -> None:
+    """If the Cell around a difference is wrong by itself, say that this may be why."""
+    cell = report.cells[difference.around]
+    if any(c.feeding == "isolated" for c in cell.failures):
+        cell.explanations.append(difference.text)

@@ -1,0 +1,184 @@
+"""The sizes that two ONNX files declare for their inputs, and those that the candidate turns out to need.
+
+A reference that leaves an axis open takes any size there. A candidate with a fixed one can't stand in for it, whatever
+it computes at that size, so it fails, besides being compared there. The other way round it takes more, which is noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from onnx import ModelProto, numpy_helper
+
+from ....converter.onnx_in.inputs import Shapes
+from ....runtime.errors import CellbridgeError, UsageError
+from ....runtime.ir.dims import Dim, SymbolicDim, evaluate, symbols_in
+from ....runtime.ir.program import Program
+from ....runtime.ir.types import Value
+from ...inputs.onnx_inputs import DeclaredInputs, default_sizes
+from ...inputs.sizes import MAX_NUMBERS, MAX_SIZE, Sizes, format_sizes
+from ...report.report import Report
+from ...results.comparison import FAIL, Comparison
+
+MOST = 8
+"""Number of sizes that are tried until a candidate runs."""
+
+
+@dataclass
+class DeclaredSizes:
+    """How the declared sizes of two files differ.
+
+    Attributes:
+        fixed: sizes of the reference's open axes, by name, that the candidate fixes.
+        alone: whether both fix each axis, so that nothing is known of other sizes.
+        failures: what the reference takes and the candidate doesn't, in words.
+        notes: differences that are no failures.
+    """
+
+    fixed: Sizes = field(default_factory=dict)
+    alone: bool = False
+    failures: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def between(cls, reference: Sequence[Value], candidate: Sequence[Value], given: Shapes) -> DeclaredSizes:
+        """Compare the inputs of two files, paired; those whose shape is `given` may have any sizes besides.
+
+        Raises:
+            UsageError: both fix an axis, to different sizes.
+        """
+        open_axes = any(symbols_in(value.shape) for value in (*reference, *candidate))
+        result = cls(alone=not given and not open_axes and any(value.shape for value in reference))
+        for mine, other in zip(reference, candidate, strict=True):
+            if mine.name not in given and len(mine.shape) == len(other.shape):
+                result._add(mine, other)
+        return result
+
+    def _add(self, mine: Value, other: Value) -> None:
+        for axis, (dim, needed) in enumerate(zip(mine.shape, other.shape, strict=True)):
+            place = f"axis {axis} of {mine.name}"
+            if isinstance(dim, int) and isinstance(needed, int) and dim != needed:
+                raise UsageError(
+                    f"{place} is declared as {dim} in the reference and {needed} in the candidate: there is no input "
+                    "that both files take\n  what to do: export both with the same size, or with an open one"
+                )
+            if isinstance(dim, SymbolicDim) and isinstance(needed, int):
+                self.fixed.update([solution] if (solution := dim.solve(needed)) else [])
+                self.failures.append(f"declares {place} as {needed}, and the reference takes any size ({dim})")
+            elif isinstance(dim, int) and isinstance(needed, SymbolicDim):
+                self.notes.append(
+                    f"{place} was compared at {dim} alone, which the reference fixes; the candidate takes any"
+                )
+        names = [[str(dim) for dim in value.shape if isinstance(dim, SymbolicDim)] for value in (mine, other)]
+        if names[0] != names[1] and sorted(names[0]) == sorted(names[1]):
+            self.notes.append(
+                f"the open axes of {mine.name} are named {', '.join(names[0])} in the reference and "
+                f"{', '.join(names[1])} in the candidate; they were paired by position"
+            )
+
+    def add_to(self, report: Report, candidate: str) -> None:
+        """Add what differs to the report on the sizes that both files take."""
+        if self.alone:
+            report.conditions.remarks.append("at the declared sizes alone")
+        report.notes += self.notes
+        for reason in self.failures:
+            add_failure(report, candidate, reason)
+        if self.failures:
+            report.notes.append("to compare at the sizes that the candidate takes, and at no others, give --shape")
+
+
+def compare_outputs(
+    report: Report,
+    candidate: str,
+    models: tuple[ModelProto, ModelProto],
+    infer: Callable[[], Program | None],
+    *,
+    inputs_are_alike: bool,
+) -> None:
+    """Add how the sizes that two files declare for their outputs differ.
+
+    A declared size fails where the other file declares another one, or where the candidate computes one that follows
+    from its inputs. Else one file only says more than the other.
+
+    Args:
+        report: the report on the files.
+        candidate: name of the candidate.
+        models: the reference and the candidate.
+        infer: returns the candidate's program, whose outputs have the sizes that it computes; None if it isn't known.
+        inputs_are_alike: whether both declare the same sizes of inputs, from which other sizes of outputs follow.
+    """
+    ours, theirs = (_declared_outputs(model) for model in models)
+    if len(ours) != len(theirs):
+        return
+    same_names = dict(ours).keys() == dict(theirs).keys()
+    computed: list[tuple[Dim, ...]] | None = None
+    for number, (name, shape) in enumerate(ours):
+        at = [other for other, _ in theirs].index(name) if same_names else number
+        other_shape = theirs[at][1]
+        if shape is None or other_shape is None:
+            continue
+        if len(shape) != len(other_shape):
+            add_failure(report, candidate, f"declares {len(other_shape)} axes of its output {name}, not {len(shape)}")
+            continue
+        if any(isinstance(other, int) and dim != other for dim, other in zip(shape, other_shape, strict=True)):
+            computed = _computed_sizes(infer) if computed is None else computed
+        known = computed is not None and at < len(computed) and len(computed[at]) == len(other_shape)
+        own = computed[at] if computed is not None and known else other_shape
+        for axis, (dim, other, size) in enumerate(zip(shape, other_shape, own, strict=True)):
+            place = f"axis {axis} of its output {name}"
+            if isinstance(dim, int) and isinstance(other, int) and dim != other and size == other and known:
+                report.notes.append(f"the reference declares {place} as {dim}, and the candidate computes {other}")
+            elif isinstance(dim, int) and isinstance(other, int) and dim != other:
+                add_failure(report, candidate, f"declares {place} as {other}, and the reference as {dim}")
+            elif isinstance(other, int) and isinstance(size, SymbolicDim):
+                add_failure(report, candidate, f"declares {place} as {other}, and computes any size there ({size})")
+            elif isinstance(dim, int) != isinstance(other, int) and inputs_are_alike:
+                words = [f"as {d}" if isinstance(d, int) else "as open" for d in (other, dim)]
+                report.notes.append(f"{candidate} declares {place} {words[0]}, and the reference {words[1]}")
+
+
+def _computed_sizes(infer: Callable[[], Program | None]) -> list[tuple[Dim, ...]]:
+    try:
+        program = infer()
+    except CellbridgeError:  # it can be read at the sizes that were compared alone
+        return []
+    return [value.shape for value in program.outputs] if program is not None else []
+
+
+def _declared_outputs(model: ModelProto) -> list[tuple[str, list[int | str] | None]]:
+    """Return the name of each output and its declared sizes, "" or a name for open ones; None without a shape."""
+    found: list[tuple[str, list[int | str] | None]] = []
+    for output in model.graph.output:
+        kind = output.type.tensor_type
+        dims = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in kind.shape.dim]
+        found.append((output.name, dims if kind.HasField("shape") else None))
+    return found
+
+
+def add_failure(report: Report, candidate: str, reason: str) -> None:
+    """Add a failure of the candidate to take an input."""
+    failure = Comparison(candidate, "meaning", "end to end", "call", "", 0, FAIL, reason)
+    report.cells[""].comparisons.append(failure)
+
+
+def shapes_of(declared: DeclaredInputs, sizes: Sizes) -> Shapes:
+    """Return the shapes of all inputs with these sizes of open axes, and the usual ones of others."""
+    known = default_sizes(declared.values) | sizes
+    return {value.name: [evaluate(dim, known) for dim in value.shape] for value in declared.values}
+
+
+def other_sizes_to_try(declared: DeclaredInputs, model: ModelProto) -> Iterator[Sizes]:
+    """Yield sizes that a file may need though it declares them open: integers among its constants."""
+    data = (numpy_helper.to_array(one) for one in model.graph.initializer if one.data_type in (6, 7))
+    numbers = {int(n) for array in data if array.size <= MAX_NUMBERS for n in array.ravel() if 1 <= n <= MAX_SIZE}
+    names = [*default_sizes(declared.values)][::-1]  # the last axes first: batches are rarely frozen
+    choices = [{name: number} for number in sorted(numbers, reverse=True) for name in names]
+    yield from choices[:MOST]
+
+
+def reason_of(error: CellbridgeError, sizes: Sizes) -> str:
+    """Return in words that the candidate doesn't take sizes that it declares."""
+    return f"declares any size, and doesn't run at {format_sizes(sizes)}, where the reference does: {error}".partition(
+        "\n"
+    )[0]

@@ -1,0 +1,72 @@
+"""Outlier channels: one that is so much larger than the others that their common scale leaves these few steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....runtime.visible import visible_name
+from ...sides.records import Array
+
+FEW = 4.0
+"""Steps that the largest element of most channels uses, below which their values are rounded to little."""
+TIMES = 32.0
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """A channel of a tensor with one scale.
+
+    Attributes:
+        axis: the axis of the channels.
+        channel: index of the largest channel.
+        times: how many times as large it is as the median channel.
+        steps: steps that the largest element of the median channel uses.
+    """
+
+    axis: int
+    channel: int
+    times: float
+    steps: float
+
+
+def channel_sizes(numbers: Array) -> dict[int, Array]:
+    """Return the largest absolute value of each channel, along axis 1 and the last axis, or the first of a matrix."""
+    axes = {0, 1} if numbers.ndim == 2 else {1, numbers.ndim - 1} if numbers.ndim > 2 else set[int]()
+    size = np.abs(numbers.astype(np.float64))
+    return {axis: size.max(tuple(i for i in range(numbers.ndim) if i != axis), initial=0.0) for axis in sorted(axes)}
+
+
+def outlier(sizes: Mapping[int, Array], scale: float) -> Outlier | None:
+    """Return the outlier channel of a tensor with that scale, if there is one.
+
+    Args:
+        sizes: of the channels, by axis.
+        scale: size of a step.
+    """
+    found = None
+    for axis, each in sizes.items():
+        if each.size < 3 or scale <= 0:
+            continue
+        typical, largest = float(np.median(each)), float(each.max())
+        if 0 < typical < FEW * scale and largest > TIMES * typical:
+            one = Outlier(axis, int(each.argmax()), largest / typical, typical / scale)
+            found = one if found is None or one.times > found.times else found
+    return found
+
+
+def outlier_notes(weights: Iterable[tuple[str, str, Outlier]], values: Iterable[tuple[str, str, Outlier]]) -> list[str]:
+    """Return a note on each outlier, given with the Cell and the name of its tensor; the largest first."""
+    found = [(*item, "quantize it per channel, or keep the Cell in float32") for item in weights]
+    found += [(*item, "keep the Cells that compute and use it in float32, or scale it") for item in values]
+    found.sort(key=lambda item: -item[2].times)
+    notes = [
+        f"{visible_name(path or '(root)')}: {visible_name(name)} has one scale, and channel {one.channel} of axis "
+        f"{one.axis} is {one.times:.0f} times as large as most, which use {one.steps:.1g} steps: {advice}"
+        for path, name, one, advice in found[:SHOWN]
+    ]
+    more = len(found) - len(notes)
+    return notes + ([f"{more} more tensors have such a channel"] if more else [])

@@ -1,0 +1,222 @@
+"""Which Cells of two recordings are the same: by the parameters that they hold, and by what crosses their boundaries.
+
+Parameters say which Cells hold the same weights, whatever was computed before. Values say where a Cell begins and
+ends: of two Cells with the same weights, one may add the residual. So a pair holds the same parameters, as far as these
+are known, and no value that both networks have says otherwise. A value that is only passed on (by a dropout in eval
+mode, an identity) belongs to the Cells that computed it, the outermost to the outermost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+
+from ...sides.records import INPUT, OUTPUT, Array
+from .equal_parameters import INPUTS, PARAMETERS, VALUES, Pair, alike, groups, is_in_another_order, matching_parameters
+from .equal_parts import are_of_one_form, is_close
+from .names import NameMap
+from .recorded_cells import Cells
+from .same_values import SameValues
+from .views import WHOLE, View
+
+
+class Alignment:
+    """Pairs the Cells and parameters of two networks.
+
+    Args:
+        ours: the reference's.
+        theirs: the recording's.
+
+    Attributes:
+        parameters: for each parameter of the reference whose values the recording has, where.
+        cells: for each Cell of the reference, its counterpart.
+    """
+
+    def __init__(self, ours: Cells, theirs: Cells) -> None:
+        self.ours, self.theirs = ours, theirs
+        self.parameters = matching_parameters(ours.run.parameters, theirs.run.parameters)
+        self.cells: dict[str, Pair] = {}
+        numbers = groups(ours.run.parameters, theirs.run.parameters, self.parameters)
+        self._held = [
+            {path: frozenset(number[name] for name in names if name in number) for path, names in cells.held.items()}
+            for cells, number in zip((ours, theirs), numbers, strict=True)
+        ]
+        self.values = SameValues(ours, theirs)
+        self._others: set[tuple[str, str]] = set()
+        self._pair_by_values()
+        self._pair_by_parameters()
+        while self._pair_by_inputs():
+            pass
+
+    def _same_parameters(self, path: str, other: str) -> bool | None:
+        """Whether two Cells hold the same parameters; None if nothing is known of those of either."""
+        own, there = self._held[0][path], self._held[1][other]
+        return own == there if own and there else None if not (own or there) else False
+
+    def _pair_by_values(self) -> None:
+        """Pair Cells that return the same values, and take the same as far as that is known; the likeliest first."""
+        options: list[tuple[tuple[float, ...], str, str, View]] = []
+        for path in self.ours.paths:
+            for other in self.theirs.paths:
+                view = self.values.view(path, other)
+                takes = self.values.agrees(path, other, INPUT)
+                if view is None or takes is False:
+                    continue
+                same = self._same_parameters(path, other)
+                is_part = bool(view.index)
+                if same is False and not is_part and not (takes and not (self._held[0][path] and self._held[1][other])):
+                    continue
+                depths = self.ours.depths[path], self.theirs.depths[other]
+                rank = (
+                    float(bool(same)), float(bool(takes)), float(not is_part), -abs(depths[0] - depths[1]), -depths[0],
+                    alike(path, other),
+                )  # fmt: skip
+                options.append((rank, path, other, view))
+        taken: set[tuple[str, str]] = set()
+        for _, path, other, view in sorted(options, key=lambda one: one[0], reverse=True):
+            place = other, str(View(view.index))
+            whole = {(other, ""), place} if place[1] else {one for one in taken if one[0] == other}
+            if path in self.cells or place in taken or whole & taken:
+                continue
+            taken.add(place)
+            self.cells[path] = Pair(other, view, VALUES)
+
+    def _pair_by_parameters(self) -> None:
+        """Pair Cells that hold the same parameters, and of whose values nothing says that they aren't the same."""
+        confirmed: dict[str, set[str]] = {}
+        for path, pair in self.cells.items():
+            confirmed.setdefault(_form(path), set()).add(_form(pair.name))
+        options: list[tuple[tuple[float, ...], str, str]] = []
+        for path, other in self._free():
+            if not self._same_parameters(path, other) or not self.values.same_size(path, other):
+                continue
+            if self._are_others(path, other):
+                continue
+            depths = self.ours.depths[path], self.theirs.depths[other]
+            options.append(((-abs(depths[0] - depths[1]), -depths[0], alike(path, other)), path, other))
+        for _, path, other in sorted(options, key=lambda one: one[0], reverse=True):
+            form = _form(other)
+            # what is known of other layers holds for this one
+            if (_form(path), form) in self._others or form not in confirmed.get(_form(path), {form}):
+                continue
+            if path not in self.cells and other not in self._taken:
+                self.cells[path] = Pair(other, self.values.likely_view(path, other), PARAMETERS)
+
+    def _pair_by_inputs(self) -> bool:
+        """Pair Cells without known parameters that alone take the same values; return whether there were any."""
+        wholes = {path: pair.name for path, pair in self.cells.items() if pair.view.is_whole}
+        returned = {self.values.numbers(*pair, OUTPUT) for pair in wholes.items()} - {None}
+        options = [
+            (path, other)
+            for path, other in self._free()
+            if not (self._held[0][path] or self._held[1][other])
+            and self.values.same_size(path, other)
+            and (self.values.agrees(path, other, INPUT) or self.values.numbers(path, other, INPUT) in returned)
+        ]
+        own, there = (Counter(names) for names in zip(*options, strict=True)) if options else (Counter(), Counter())
+        found = [(p, o) for p, o in options if own[p] == there[o] == 1 and not self._are_others(p, o)]
+        self.cells |= {path: Pair(other, self.values.likely_view(path, other), INPUTS) for path, other in found}
+        return bool(found)
+
+    def _are_others(self, path: str, other: str) -> bool:
+        """Whether values say that two Cells that aren't paired by them aren't the same, or those of another layer."""
+        form = _form(path), _form(other)
+        if form not in self._others and self._are_denied(path, other):
+            self._others.add(form)
+        return form in self._others
+
+    def _are_denied(self, path: str, other: str) -> bool:
+        """Whether values say so of these two."""
+        if any(self.values.agrees(path, other, kind) is False for kind in (INPUT, OUTPUT)):
+            return True
+        return self._is_right(path, other) or any(
+            is_in_another_order(*both) for both in self._own_parameters(path, other)
+        )
+
+    def _own_parameters(self, path: str, other: str) -> Iterator[tuple[Array, Array]]:
+        """Yield the parameters of the same name that two Cells have themselves."""
+        own, there = self.ours.run.parameters, self.theirs.run.parameters
+        for name in self.ours.held[path]:
+            around, _, last = name.rpartition(".")
+            if around == path and name in own and f"{other}.{last}" in there:
+                yield own[name], there[f"{other}.{last}"]
+
+    def takes_otherwise(self, path: str) -> bool:
+        """Whether a Cell returns what its counterpart does up to rounding, and takes something else."""
+        pair = self.cells[path]
+        if pair.found != VALUES or pair.view.index or not self.values.is_rounded(path, pair.name):
+            return False
+        known = self.ours.of(path, INPUT) and self.theirs.of(pair.name, INPUT)
+        if known and not self.values.agrees(path, pair.name, INPUT):
+            return True
+        own, there = self.ours.inputs(path), self.theirs.inputs(pair.name)
+        same = [slot for slot, array in own.items() if slot in there and are_of_one_form(array, there[slot])]
+        return not all(self.values.are_equal(own[slot], there[slot]) for slot in same)
+
+    def _is_right(self, path: str, other: str) -> bool:
+        """Whether the Cells around two Cells return the same up to rounding: then none inside is wrong."""
+        while path:
+            path = path.rpartition(".")[0]
+            pair = self.cells.get(path) if path else Pair("", WHOLE, VALUES)
+            if pair is not None and (not pair.name or other.startswith(f"{pair.name}.")):
+                return pair.found == VALUES and self.values.is_rounded(path, pair.name)
+        return False
+
+    def may_be(self, path: str, other: str) -> bool:
+        """Whether nothing says that two Cells aren't the same: of what they return, take and hold."""
+        if other not in self.theirs.held:
+            return True
+        if self._held[0][path] and self._held[1][other] and not self._same_parameters(path, other):
+            return False
+        return all(self.values.agrees(path, other, kind) is not False for kind in (INPUT, OUTPUT))
+
+    def without_counterpart(self, names: NameMap) -> list[str]:
+        """Return the Cells that names say to be others than they are.
+
+        Args:
+            names: the map that is proposed.
+        """
+        found = []
+        for path in self.ours.held:
+            other = names.cell(path).name
+            if path not in self.cells and other in self.theirs.held and not self.may_be(path, other):
+                found.append(path)
+        return found
+
+    def parameters_in_another_form(self, names: NameMap, matched: Collection[str]) -> list[str]:
+        """Return the parameters that the recording has with other numbers, in Cells that compute the same.
+
+        Args:
+            names: the map that is proposed.
+            matched: the parameters whose numbers the recording has.
+        """
+        pairs = {path: pair.name for path, pair in self.cells.items() if pair.found == VALUES}
+        takes = {path for path, other in pairs.items() if self.values.agrees(path, other, INPUT)}
+        same = takes | {path for path, other in pairs.items() if self.values.is_rounded(path, other)}
+        held = [name for name in self.ours.run.parameters if name.rpartition(".")[0] in same and name not in matched]
+        forms = {_form(name) for name in self._differing(held, names)}
+        alike = [name for name in self.ours.run.parameters if _form(name) in forms and name not in matched]
+        return self._differing(alike, names)
+
+    def _differing(self, parameters: Iterable[str], names: NameMap) -> list[str]:
+        """Return those parameters of which the recording has other numbers by these names."""
+        own, there = self.ours.run.parameters, self.theirs.run.parameters
+        pairs = [(name, there.get(names.parameter(name).name)) for name in parameters]
+        known = [(name, other) for name, other in pairs if other is not None]
+        return [name for name, other in known if not is_close(own[name], other)]
+
+    @property
+    def _taken(self) -> set[str]:
+        return {pair.name for pair in self.cells.values()}
+
+    def _free(self) -> Iterator[tuple[str, str]]:
+        """Yield the Cells that aren't paired yet, each with each."""
+        taken = self._taken
+        for path in [path for path in self.ours.paths if path not in self.cells]:
+            yield from ((path, other) for other in self.theirs.paths if other not in taken)
+
+
+def _form(name: str) -> str:
+    """Return a name without its numbers."""
+    return re.sub("[0-9]+", "*", name)

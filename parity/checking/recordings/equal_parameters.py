@@ -1,0 +1,102 @@
+"""Where a recording has the parameters of the reference, and which parameters of both are the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...sides.records import Array
+from .equal_parts import closeness, is_close, is_telling, view_of
+from .views import View
+
+FEWEST_ROWS = 4
+VALUES, PARAMETERS, INPUTS = "values", "parameters", "inputs"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A Cell or parameter of the recording that is one of the reference's.
+
+    Attributes:
+        name: its name.
+        view: the part of its outputs, or of the parameter.
+        found: by what: its values, its parameters alone, or what it takes alone.
+    """
+
+    name: str
+    view: View
+    found: str
+
+
+def matching_parameters(
+    ours: Mapping[str, Array], theirs: Mapping[str, Array], expected: Mapping[str, str] | None = None
+) -> dict[str, Pair]:
+    """Return where a recording has the values of parameters.
+
+    Args:
+        ours: the reference's parameters.
+        theirs: the recording's.
+        expected: what the reference's are likely to be called there.
+    """
+    taken: set[tuple[str, str]] = set()
+    found: dict[str, Pair] = {}
+    wide = {name: (array.astype(np.float64), array) for name, array in theirs.items() if is_telling(array)}
+    for name, array in ours.items():
+        if not is_telling(array):
+            continue
+        own = array.astype(np.float64)
+        known = ((other, *both) for other, both in wide.items() if both[0].size >= own.size)
+        views = ((other, view_of(own, value, closeness(array, there))) for other, value, there in known)
+        free = [(other, view) for other, view in views if view is not None and (other, str(view)) not in taken]
+        if free:
+            like = (expected or {}).get(name, name)
+            other, view = max(free, key=lambda one: (one[1].is_whole, one[0] == like, alike(like, one[0])))
+            taken.add((other, str(view)))
+            found[name] = Pair(other, view, VALUES)
+    return found
+
+
+def is_in_another_order(own: Array, other: Array) -> bool:
+    """Whether two parameters have the same rows in another order, as for a rotary embedding of another kind."""
+    if own.shape != other.shape or own.ndim < 1 or len(own) < FEWEST_ROWS:
+        return False
+    rows = [array.astype(np.float64).reshape(len(array), -1) for array in (own, other)]
+    ordered = [array[np.argsort(array.sum(1), kind="stable")] for array in rows]
+    relative = closeness(own, other)
+    return not is_close(rows[0], rows[1], relative) and is_close(ordered[0], ordered[1], relative)
+
+
+def alike(name: str, other: str) -> float:
+    """How many parts of two names are the same, numbers first."""
+    ours, theirs = (set(re.findall(r"[0-9]+|[a-z]+", one.lower())) for one in (name, other))
+    return sum(2.0 if part.isdecimal() else 1.0 for part in ours & theirs) - 0.1 * len(ours ^ theirs)
+
+
+def groups(
+    ours: Mapping[str, Array], theirs: Mapping[str, Array], pairs: Mapping[str, Pair]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return a number for each parameter of either side: the same for those of which one is a part of the other.
+
+    Args:
+        ours: the reference's parameters.
+        theirs: the recording's.
+        pairs: where the recording has the reference's.
+    """
+    known = {pair.name for pair in pairs.values()}
+    rest = {name: array for name, array in theirs.items() if name not in known}
+    fused = {name: array for name, array in ours.items() if name not in pairs}
+    links = [(name, pair.name) for name, pair in pairs.items()]
+    links += [(pair.name, name) for name, pair in matching_parameters(rest, fused).items()]
+    found: list[set[tuple[bool, str]]] = []
+    for own, other in links:
+        ends = {(True, own), (False, other)}
+        joined = [group for group in found if group & ends]
+        found = [group for group in found if not group & ends] + [ends.union(*joined)]
+    numbers = {end: number for number, group in enumerate(found) for end in group}
+    return (
+        {name: number for (is_own, name), number in numbers.items() if is_own},
+        {name: number for (is_own, name), number in numbers.items() if not is_own},
+    )

@@ -1,0 +1,1 @@
+"""What takes more than one comparison: training, generation, deployment, sweeps, locks, recordings, many processes."""

@@ -1,0 +1,82 @@
+"""What crosses the boundaries of Cells at one position of a sequence, computed on the whole and step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from ....converter.capture.cell_hooks import Visitor
+from ....runtime.ir.types import CellCall
+from ....runtime.programs.call import as_array
+from ...sides.records import INPUT, OUTPUT, Array, Key
+
+
+@dataclass
+class Passage(Visitor):
+    """The values that crossed boundaries while a network ran, in their order.
+
+    Attributes:
+        values: a value by its boundary.
+        callers: the path of the Cell that made a call, by path and index.
+        classes: class names of the Cells, by path.
+        length: the length of the sequence that was given.
+        row: the row of the batch that is looked at.
+        place: the position that is looked at, in what was given.
+    """
+
+    length: int
+    row: int
+    rows: int
+    place: int
+    values: dict[Key, torch.Tensor] = field(default_factory=dict)
+    callers: dict[tuple[str, int], str] = field(default_factory=dict)
+    classes: dict[str, str] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)
+    _running: list[tuple[str, int]] = field(default_factory=list)
+
+    def enter(self, number: int, call: CellCall, module: torch.nn.Module, slots: Sequence[str]) -> None:
+        """Record a call; a step may call the network several times, and they are counted on."""
+        index = self._counts[call.path] = self._counts.get(call.path, -1) + 1
+        self.classes[call.path] = call.class_name
+        self.callers[call.path, index] = self._running[-1][0] if self._running else ""
+        self._running.append((call.path, index))
+
+    def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
+        """Record what goes into a Cell."""
+        self.values[Key(*self._running[-1], INPUT, slot)] = tensor.detach().clone()
+        return tensor
+
+    def output(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
+        """Record what comes out of it."""
+        self.values[Key(*self._running[-1], OUTPUT, slot)] = tensor.detach().clone()
+        return tensor
+
+    def leave(self, number: int, module: torch.nn.Module) -> None:
+        """It has returned."""
+        self._running.pop()
+
+
+def aligned(whole: Passage, step: Passage) -> Iterator[tuple[Key, Array, Array]]:
+    """Yield the values of both at the position, where it is known which axis of a tensor is the sequence.
+
+    That axis has the lengths of the two sequences, or, in front of a causal convolution, as much more in both; other
+    axes are alike, but for the batch, which has one row where all are alike. Where that isn't so, as with masks and
+    caches, a value is left out.
+    """
+    for key, value in whole.values.items():
+        other = step.values.get(key)
+        if other is None or other.ndim != value.ndim:
+            continue
+        ours, theirs, found = value, other, whole.length == step.length
+        for axis in range(value.ndim):
+            sizes = value.shape[axis], other.shape[axis]
+            if axis == 0 and sizes[0] in (1, whole.rows) and sizes[1] in (1, step.rows):  # 1: the same for all rows
+                ours = ours.narrow(0, whole.row if sizes[0] == whole.rows else 0, 1)
+                theirs = theirs.narrow(0, step.row if sizes[1] == step.rows else 0, 1)
+            elif (more := sizes[0] - whole.length) == sizes[1] - step.length and more >= 0 and not found:
+                ours, theirs = ours.narrow(axis, whole.place, more + 1), theirs.narrow(axis, step.place, more + 1)
+                found = True
+        if found and ours.shape == theirs.shape:
+            yield key, as_array(ours), as_array(theirs)

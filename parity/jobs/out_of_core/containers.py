@@ -1,0 +1,85 @@
+"""What a network computes around its parts, to be judged like any other module."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ....converter.capture.replaced_forward import replaced_forward
+from .boundaries import NetworkCall, PartCall, placed_tensors
+from .division import Part
+
+_STATE = ("_parameters", "_buffers")
+
+
+@contextlib.contextmanager
+def without_parts(network: torch.nn.Module, parts: Sequence[Part], call: NetworkCall) -> Iterator[None]:
+    """Within the context, the network takes the results of its parts as inputs: `forward(args, kwargs, results)`.
+
+    It returns its result, and the tensors that each call of a part received, in the order of the calls. So all that the
+    modules around the parts compute is judged, forward and backward, and nothing of what the parts do. They have no
+    parameters and buffers meanwhile, but those that are used outside of them.
+    """
+    kept = [(owner, [dict(vars(owner)[name]) for name in _STATE]) for part in parts for owner in part.module.modules()]
+    try:
+        for owner, state in kept:
+            for name, tensors in zip(_STATE, state, strict=True):
+                left = {key: tensor for key, tensor in tensors.items() if any(tensor is p for p in call.used_outside)}
+                vars(owner)[name].clear()
+                vars(owner)[name].update(left)
+        with replaced_forward(network, _around_parts(network.forward, parts, call.calls)):
+            yield
+    finally:
+        for owner, state in kept:
+            for name, before in zip(_STATE, state, strict=True):
+                vars(owner)[name].clear()
+                vars(owner)[name].update(before)
+
+
+def _around_parts(own: Callable[..., Any], parts: Sequence[Part], calls: Sequence[PartCall]) -> Callable[..., Any]:
+    """Return the forward of a network that takes the results of its parts, which are called in this order.
+
+    Tensors that a part is given here alone, such as a mask that is made for tracing, aren't returned.
+    """
+
+    def forward(args: Any, kwargs: Any, results: Any) -> Any:
+        received: list[list[torch.Tensor]] = []
+        remaining = list(zip(calls, results, strict=True))
+
+        def returning(path: str) -> Callable[..., Any]:
+            def part(*args: Any, **kwargs: Any) -> Any:
+                called, result = remaining.pop(0)
+                assert called.path == path, "parts are called in the order of the run"
+                places = called.arguments.places
+                received.append([x for place, x in placed_tensors((list(args), kwargs)) if place in places])
+                return result
+
+            return part
+
+        with contextlib.ExitStack() as stack:
+            for one in parts:
+                stack.enter_context(replaced_forward(one.module, returning(one.path)))
+            return own(*args, **kwargs), received
+
+    return forward
+
+
+def loss_of(cotangents: Sequence[torch.Tensor | None]) -> Callable[[Any], torch.Tensor] | None:
+    """Return a loss whose gradients at the tensors of a result are these, None counting as 0; None if all are None."""
+    if all(cotangent is None for cotangent in cotangents):
+        return None
+
+    def loss(result: Any) -> torch.Tensor:
+        tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        terms = [
+            (tensor * cotangent.to(tensor.dtype)).sum()
+            for tensor, cotangent in zip(tensors, cotangents, strict=True)
+            if cotangent is not None and tensor.requires_grad
+        ]
+        return torch.stack(terms).sum() if terms else torch.zeros((), requires_grad=True)  # of integers alone
+
+    return loss

@@ -1,0 +1,1 @@
+"""Runs torch modules, forward or in training, and writes what crosses the boundaries of their Cells."""

@@ -1,0 +1,108 @@
+"""`find_models`: the models that a sweep is to judge, one by one, as `parity run` takes them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ....runtime.errors import UsageError
+from ....runtime.visible import visible_name, visible_text
+from ...inputs.generated_cases import CASES, CHECKS
+from ...inputs.torch_files import SUFFIXES
+from .limits import Limits, run_limited
+from .python_files import parse
+
+LISTING = Limits(seconds=300.0, memory=2**34, threads=1)
+"""What a process may take that lists the models of a file or package."""
+CHECK = "::"
+"""Between the file and the name of a check."""
+_PATTERN = re.compile(r"[*?\[]")
+
+
+def find_models(given: Iterable[str]) -> list[str]:
+    """Return the models that are meant, each once, in the order in which they are given.
+
+    Args:
+        given: a model file, an ONNX file, a program of torch.export (.pt2); a folder, whose files of these kinds are
+            meant, inner ones too;
+            `model.py:factory` or `package.module:factory`, in which `*` and `?` of the factory stand for any text;
+            a file that defines `cases()`, or `checks()`, each of which is then `file.py::name`.
+
+    Raises:
+        UsageError: there is nothing of a name, or its models can't be listed.
+    """
+    found: list[str] = []
+    for one in given:
+        models = list(_models(one))
+        if not models:
+            raise UsageError(f"there is no model in {visible_name(one)}: a model file defines model and inputs")
+        found += models
+    return list(dict.fromkeys(found))
+
+
+def _models(given: str) -> Iterator[str]:
+    path = Path(given)
+    if path.is_dir():
+        for file in sorted(
+            one for one in path.rglob("*") if one.suffix in (".py", ".onnx", *SUFFIXES) and one.is_file()
+        ):
+            if any(part.startswith((".", "__pycache__")) for part in file.relative_to(path).parts):
+                continue
+            names = _defined_names(file) if file.suffix == ".py" else None
+            if names is None or {"model", "inputs"} <= names:
+                yield str(file)
+            elif names & {CASES, CHECKS}:
+                yield from _listed(str(file), "")
+        return
+    head, _, factory = given.rpartition(":")
+    if CHECK in given:
+        yield given
+    elif head and _PATTERN.search(factory):
+        yield from _listed(head, factory)
+    elif path.suffix == ".py" and path.is_file() and (names := _defined_names(path)) and _has_cases(names):
+        yield from _listed(given, "")
+    else:
+        yield given
+
+
+def _has_cases(names: set[str]) -> bool:
+    """Whether a file that is given lists its models; in a model file, `checks` may be anything."""
+    return CASES in names or (CHECKS in names and not {"model", "inputs"} <= names)
+
+
+def _defined_names(file: Path) -> set[str] | None:
+    """Return the names that a Python file defines or imports, as far as they can be seen without running it.
+
+    None if it isn't Python: then `parity run` says what is wrong.
+    """
+    tree = parse(file)
+    if tree is None:
+        return None
+    names: set[str] = set()
+    for statement in tree.body:
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+            names.add(statement.name)
+        elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+            names |= {alias.asname or alias.name for alias in statement.names}
+        else:
+            names |= {
+                one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+            }
+    return names
+
+
+def _listed(source: str, pattern: str) -> list[str]:
+    """Return the models that a file or package lists; it is run in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "models.json"
+        ended = run_limited([sys.executable, "-m", f"{__package__}.listing", str(answer), source, pattern], LISTING)
+        if ended.code == 0 and answer.exists():
+            return [str(model) for model in json.loads(answer.read_text(encoding="utf-8"))]
+    said = visible_text(ended.output.strip())[-2000:] or f"its process ended with exit code {ended.code}"
+    said = f"it took more than {LISTING.seconds:g} s" if ended.stopped == "time" else said
+    raise UsageError(f"the models of {visible_name(source)} can't be listed: {said}")

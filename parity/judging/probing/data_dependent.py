@@ -1,0 +1,56 @@
+"""Do the integers of a network's inputs become sizes of tensors, or numbers of steps?
+
+Then a large one takes all memory, or never ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ....runtime.errors import CellbridgeError
+from ...inputs.affordable import LOOPS
+from ...sides.interpreter_side import InterpreterSide
+from ...sides.run import Arguments
+from ...sides.side import Side
+from ...sides.torch_side import TorchSide
+from .operations import watch
+from .values import Inputs, in_numpy
+
+MORE = 17
+"""How much larger the integers are in a second run."""
+
+
+def takes_any_integers(side: Side, inputs: Inputs) -> bool:
+    """Whether the operations of a side and the shapes of their results are the same for larger integers."""
+    if isinstance(side, InterpreterSide):
+        program = side.in_interpreter().program
+        return not program.symbol_readings and not any(node.op in LOOPS for node in program.nodes)
+    if not isinstance(side, TorchSide):
+        return True  # what runs only where the reference does, and on its program's values
+    try:
+        larger = inputs.changed(inputs.indices, in_numpy(lambda x: x + MORE))
+        return _steps(side, None) == _steps(side, larger)
+    except CellbridgeError:  # it doesn't take these
+        return False
+
+
+def _steps(side: TorchSide, arguments: Arguments | None) -> list[tuple[str, tuple[torch.Size, ...]]]:
+    return watch(side, _Shapes(), arguments).steps
+
+
+class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A mode that collects torch's operators and the shapes of their results."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.steps: list[tuple[str, tuple[torch.Size, ...]]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        shapes = tuple(leaf.shape for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
+        self.steps.append((func.overloadpacket.__name__, shapes))
+        return result

@@ -1,0 +1,173 @@
+"""All probes of a pair of sides, in the order in which they are tried: one of each family in turn."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from ....converter.capture.cell_hooks import input_slots
+from ....converter.capture.other_numbers import with_other_numbers
+from ....runtime.errors import CellbridgeError
+from ...results.notes import warnings_as_notes
+from ...sides.abilities import HasProgram
+from ...sides.cell_side import CellSide
+from ...sides.interpreter_side import InterpreterSide
+from ...sides.run import OUTPUTS, Arguments, Run
+from ...sides.side import Side
+from ...sides.torch_side import TorchSide
+from .data_dependent import takes_any_integers
+from .integers import index_probes, integer_probes
+from .lengths import MAX_SIZE, size_probes
+from .of_programs import inputs_of_program, vocabularies_of
+from .order import order_in
+from .probe import Probe
+from .range_ends import DTYPE as RANGE
+from .range_ends import range_end_probes, takes_any_size
+from .switched_arguments import switched_argument_probes
+from .switches import of_programs, of_torch, ordinary
+from .values import (
+    Inputs,
+    around,
+    cotangent_probes,
+    cycle,
+    equal_number_probes,
+    mask_probes,
+    not_finite_probes,
+    number_probes,
+    switch_probes,
+    wide,
+)
+
+MAX_VOCABULARIES = 4
+
+
+def probes(reference: Side, side: Side) -> Iterator[Probe]:
+    """Yield the probes for a side: none if the reference is neither a module nor a program.
+
+    Complex inputs aren't probed.
+    """
+    inputs = _inputs_of(reference)
+    if inputs is None or any(tensor.is_complex() for tensor in inputs.tensors.values()):
+        return
+    equal = order_in(reference)
+    equal_there = order_in(side)
+    switches = ordinary(_switches(reference, side) | equal.jumps | equal_there.jumps)
+    clear = all(one.clear and (one.defined or not one.takes) for one in (equal, equal_there))
+    if isinstance(reference, TorchSide):
+        of_module = _of_module(inputs, reference, side)
+        vocabularies, special = _vocabularies(reference.module), _padding_indices(reference, side)
+    else:
+        assert isinstance(reference, InterpreterSide), "others have no inputs here"
+        of_module, vocabularies, special = [], vocabularies_of(reference.program)[:MAX_VOCABULARIES], []
+    # ONNX Runtime's kernels (MaxPool, LSTM) don't always pass on NaN, whatever the file
+    judges_nan = side.capabilities.checks[0][0] == "meaning"
+    both = (reference, side) if isinstance(reference, TorchSide) and isinstance(side, TorchSide) else None
+    defined = equal.takes and equal.defined
+    in_range = judges_nan and ("rounding", RANGE) in side.capabilities.checks
+    any_size = in_range and bool(inputs.numbers) and takes_any_size(reference, inputs)
+    any_integers = bool(inputs.indices) and all(takes_any_integers(one, inputs) for one in (reference, side))
+    yield from _in_turn(
+        mask_probes(inputs),
+        number_probes(inputs),
+        *of_module,
+        _of_cells(switches) if side.capabilities.cells == "own" else (),
+        index_probes(inputs, vocabularies, special),
+        integer_probes(inputs, rounds=RANGE in dict(side.capabilities.checks).values()) if any_integers else (),
+        range_end_probes(inputs, any_size=any_size) if in_range else (),
+        switch_probes(inputs, switches, positions=clear),
+        equal_number_probes(inputs, positions=defined, gradients=defined and both is not None),
+        switched_argument_probes(*both) if both is not None else (),
+        cotangent_probes() if side.capabilities.calls.live else (),
+        not_finite_probes(inputs) if judges_nan else (),
+    )
+
+
+def _inputs_of(reference: Side) -> Inputs | None:
+    if isinstance(reference, TorchSide):
+        given = reference.arguments
+        leaves = pytree.tree_leaves(given)
+        return Inputs.of(given, {place: (name, leaves[place]) for place, name in input_slots(reference.module, *given)})
+    return inputs_of_program(reference) if isinstance(reference, InterpreterSide) else None
+
+
+def _of_module(inputs: Inputs, reference: TorchSide, side: Side) -> list[Iterator[Probe]]:
+    """Return the families of other sizes and of several calls."""
+    can, families = side.capabilities, list[Iterator[Probe]]()
+    if can.calls.live:
+        numbers = set().union(*(_numbers(network) for network in (reference, side)))
+        families.append(size_probes(inputs, numbers, after_given=can.calls.keeps_state))
+    return [*families, _of_calls(inputs.arguments, reference, side)]
+
+
+def _of_cells(switches: list[float]) -> Iterator[Probe]:
+    yield Probe("numbers inside of either sign from 0.001 to 1000", inside=wide)
+    if switches:
+        at = around(switches)
+        beside = [value for value in at if value not in switches]
+        yield Probe(
+            "numbers inside at values at which operations switch",
+            inside=lambda x: cycle(x, at),
+            beside=lambda x: cycle(x, beside),
+            exact=True,
+        )
+
+
+def _of_calls(given: Arguments, reference: TorchSide, side: Side) -> Iterator[Probe]:
+    if side.capabilities.calls.live:
+        yield Probe("eval mode" if reference.train else "train mode", other_mode=True)
+    if side.capabilities.calls.keeps_state:
+        yield Probe("other calls before", before=(given, with_other_numbers(given)))
+
+
+def _in_turn(*families: Iterable[Probe]) -> Iterator[Probe]:
+    """Yield a probe of each family, then the next of each, so that none waits for all of another."""
+    waiting = deque(map(iter, families))
+    while waiting:
+        family = waiting.popleft()
+        for probe in family:
+            yield probe
+            waiting.append(family)
+            break
+
+
+def _vocabularies(module: nn.Module) -> list[int]:
+    """The number of rows of the embedding tables, or of the matrices that may be such tables; the largest."""
+    tables = {inner.num_embeddings for inner in module.modules() if isinstance(inner, nn.Embedding)}
+    matrices = {p.shape[0] for p in module.parameters() if p.ndim == 2}
+    return sorted(tables or matrices, reverse=True)[:MAX_VOCABULARIES]
+
+
+def _padding_indices(*sides: Side) -> list[int]:
+    """The rows of embedding tables that aren't trained."""
+    modules = [inner for side in sides if isinstance(side, TorchSide) for inner in side.module.modules()]
+    return [m.padding_idx for m in modules if isinstance(m, nn.Embedding) and m.padding_idx is not None]
+
+
+def _numbers(side: Side) -> set[int]:
+    """Integers that may bound a size: sizes of parameters and buffers, and attributes of modules or Cells."""
+    found: set[int] = set()
+    if isinstance(side, TorchSide):
+        found |= {size for p in (*side.module.parameters(), *side.module.buffers()) for size in p.shape}
+        found |= {n for inner in side.module.modules() for n in vars(inner).values() if type(n) is int}
+    elif isinstance(side, CellSide):
+        found |= {size for info in side.parameters().values() for size in info.data.shape}
+        found |= {n for _, inner in side.cell.cells_and_names() for n in vars(inner).values() if type(n) is int}
+    return {n for n in found if 1 < n < MAX_SIZE}
+
+
+def _switches(*sides: Side) -> set[float]:
+    """The values at which operations of both sides switch, as far as they can be read."""
+    found: set[float] = set()
+    for side in sides:
+        if isinstance(side, TorchSide):
+            found |= of_torch(lambda: side.run(Run("float64", OUTPUTS)))  # noqa: B023
+        elif isinstance(side, HasProgram):
+            try:
+                with warnings_as_notes():
+                    found |= of_programs([side.in_interpreter().program])
+            except CellbridgeError:  # its operations can't be read
+                continue
+    return found

@@ -1,1 +1,0 @@
-"""Comparison of two torch modules, which may divide their work among Cells differently."""

@@ -1,0 +1,236 @@
+"""The reference's weights in a candidate: found by structure or read from a map, and brought in for a comparison."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import Any
+
+import torch
+
+from ....converter.structure.program_names import named_buffers, named_parameters
+from ....runtime.errors import CellbridgeError, UsageError
+from ....runtime.programs.call import as_array
+from ....runtime.tree import match_call
+from ...inputs.onnx_optionals import first_line
+from ...report.globs import list_names
+from ...sides.records import Array
+from ...sides.torch_program import capture_program
+from ...weights.assembly import Assembly
+from ...weights.map_file import read_map
+from ...weights.map_text import map_text
+from ...weights.port_map import port_arrays
+from ..by_values.crossings import other_sample
+from .describing import describe
+from .network import Network
+from .reference import Reference
+from .state import Result
+from .symmetry import Exchange, exchanges
+from .units import Unit
+from .walk import Walk
+
+Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Loading:
+    """Weights that a candidate is given for a comparison.
+
+    Attributes:
+        arrays: the tensors by name.
+        notes: how they were found, and what wasn't.
+        assemblies: what they are made of, by name; empty if a map says it.
+        comments: remarks for the map, by name of a tensor.
+        remarks: remarks for the map that belong to no tensor.
+        dropped: names of the reference's tensors that the candidate doesn't have.
+        reference: all names of the reference's tensors.
+        candidate: all names of the candidate's.
+    """
+
+    arrays: Mapping[str, Array]
+    notes: list[str]
+    assemblies: Mapping[str, Assembly] = field(default_factory=dict)
+    comments: Mapping[str, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    reference: Collection[str] = ()
+    candidate: Collection[str] = ()
+
+    def text(self) -> str:
+        """Return the text of a map file."""
+        return map_text(self.assemblies, self.comments, self.remarks, self.dropped, self.reference, self.candidate)
+
+    @contextlib.contextmanager
+    def applied(self, module: torch.nn.Module) -> Iterator[None]:
+        """Within the context, a module has these weights; afterwards its own again."""
+        tensors = {**dict(named_buffers(module)), **dict(named_parameters(module, remove_duplicate=False))}
+        before = {name: tensors[name].detach().clone() for name in self.arrays}
+        try:
+            _copy(tensors, {name: torch.as_tensor(array) for name, array in self.arrays.items()})
+            yield
+        finally:
+            _copy(tensors, before)
+
+
+def _copy(tensors: Mapping[str, torch.Tensor], values: Mapping[str, torch.Tensor]) -> None:
+    with torch.no_grad():
+        for name, value in values.items():
+            tensors[name].copy_(value)
+
+
+def load_by_structure(
+    reference: torch.nn.Module, candidate: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Loading:
+    """Find which of the reference's weights belong where in a candidate, whatever weights that has.
+
+    Args:
+        reference: the module that has weights.
+        candidate: its port; it isn't changed.
+        args: positional arguments of both.
+        kwargs: keyword arguments.
+
+    Raises:
+        UsageError: a network can't be captured, or has sizes that depend on numbers.
+    """
+    second_sample = other_sample(args, kwargs)
+    samples: list[Arguments] = [(args, kwargs), *([second_sample] if second_sample is not None else [])]
+    networks = [_network("reference", reference, samples), _network("candidate", candidate, samples)]
+    try:
+        of_reference = Reference(networks[0])
+        walk = Walk(of_reference, networks[1])
+        result = walk.run()
+    except CellbridgeError as error:
+        raise _refusal("a network can't be followed", error) from error
+    described = {name: describe(numbers, of_reference.sources) for name, numbers in result.numbers.items()}
+    of_program = {name: assembly for name, assembly in described.items() if assembly is not None}
+    assemblies = _with_aliases(reference, candidate, of_program)
+    tensors = {**dict(named_buffers(reference)), **dict(named_parameters(reference, remove_duplicate=False))}
+    stored = {name: as_array(tensor) for name, tensor in tensors.items()}
+    arrays = {name: assembly.assemble(stored) for name, assembly in assemblies.items()}
+    equal = exchanges(walk, result)
+    left = [name for name, _ in named_parameters(candidate) if name not in assemblies]
+    return Loading(
+        arrays,
+        _notes(reference, candidate, assemblies, result, equal, left),
+        assemblies,
+        {exchange.names[0]: exchange.sentence for exchange in equal},
+        [f"not loaded: {name}" for name in left],
+        [name for name in reference.state_dict() if not any(name in a.names for a in assemblies.values())],
+        tensors.keys(),
+        {*candidate.state_dict(), *dict(named_buffers(candidate))},
+    )
+
+
+def _with_aliases(
+    reference: torch.nn.Module, candidate: torch.nn.Module, assemblies: Mapping[str, Assembly]
+) -> dict[str, Assembly]:
+    """Return assemblies for all names of tied parameters, made of those of the reference where it has several."""
+    of_reference, of_candidate = (_aliases(module) for module in (reference, candidate))
+    result: dict[str, Assembly] = {}
+    for name, assembly in assemblies.items():
+        (source, *more) = assembly.names
+        others = iter(
+            () if more else [second_sample for second_sample in of_reference.get(source, ()) if second_sample != source]
+        )
+        result[name] = assembly
+        for alias in of_candidate.get(name, ()):
+            if alias != name:
+                second_sample = next(others, source)
+                result[alias] = (
+                    replace(assembly, sources=(second_sample,)) if assembly.sources == (source,) else assembly
+                )
+    return result
+
+
+def _aliases(module: torch.nn.Module) -> dict[str, list[str]]:
+    """Return the names of each tied parameter, by any of them."""
+    by_tensor: dict[int, list[str]] = {}
+    for name, parameter in named_parameters(module, remove_duplicate=False):
+        by_tensor.setdefault(id(parameter), []).append(name)
+    return {name: names for names in by_tensor.values() for name in names}
+
+
+def load_by_map(reference: torch.nn.Module, candidate: torch.nn.Module, path: str | PathLike[str]) -> Loading:
+    """Read which of the reference's weights belong where in a candidate.
+
+    Args:
+        reference: the module that has weights.
+        candidate: its port; it isn't changed.
+        path: a map file; see `weights.map_file`.
+
+    Raises:
+        UsageError: the file can't be read, or a line names nothing or doesn't fit the shapes.
+    """
+    weight_map = read_map(str(path))
+    of_reference, of_candidate = (
+        {**dict(named_buffers(module)), **dict(named_parameters(module, remove_duplicate=False))}
+        for module in (reference, candidate)
+    )
+    arrays = port_arrays(
+        weight_map, {name: as_array(tensor) for name, tensor in of_reference.items()}, set(of_candidate)
+    ).arrays
+    for name, array in arrays.items():
+        if array.shape != tuple(of_candidate[name].shape):
+            raise UsageError(
+                f"{path}: {name!r}: the candidate's has shape {list(of_candidate[name].shape)}, and the line makes "
+                f"{list(array.shape)}"
+            )
+    parameters = [name for name, _ in named_parameters(candidate)]
+    left = [name for name in parameters if name not in arrays]
+    notes = [f"{len(parameters) - len(left)} of {len(parameters)} parameters were loaded by {path}"]
+    if left:
+        notes.append(f"not loaded, since the map doesn't name them: {list_names(left)}")
+    return Loading(arrays, notes)
+
+
+def _network(name: str, module: torch.nn.Module, samples: list[Arguments]) -> Network:
+    args, kwargs = samples[0]
+    try:
+        program = capture_program(module, args, dict(kwargs), None, "float32", False)
+        return Network(
+            program, [[as_array(tensor) for tensor in match_call(program.arguments, *sample)] for sample in samples]
+        )
+    except CellbridgeError as error:
+        raise _refusal(f"the {name} can't be followed", error) from error
+
+
+def _refusal(reason: str, error: CellbridgeError) -> UsageError:
+    return UsageError(
+        f"weights can't be loaded by structure, since {reason}: {first_line(error)}\n"
+        "  what to do: write a map file (docs/howto/port.md), and give it as --map"
+    )
+
+
+def _notes(
+    reference: torch.nn.Module,
+    candidate: torch.nn.Module,
+    assemblies: Mapping[str, Assembly],
+    result: Result,
+    equal: list[Exchange],
+    left: list[str],
+) -> list[str]:
+    """Return what a report says of the weights."""
+    count = sum(1 for _ in named_parameters(candidate))
+    tried = f"{result.tried} other arrangement{'' if result.tried == 1 else 's'}"
+    notes = [f"{count - len(left)} of {count} parameters were loaded by structure; {tried} were tried".replace(
+        "1 other arrangement were", "1 other arrangement was"
+    )]  # fmt: skip
+    if left:
+        notes.append(f"not loaded, since nothing in the reference takes their place: {list_names(left)}")
+    used = {name for assembly in assemblies.values() for name in assembly.names}
+    idle = [name for name, _ in named_parameters(reference) if name not in used]
+    if idle:
+        notes.append(f"parameters of the reference that nothing was loaded from: {list_names(idle)}")
+    if result.differences:
+        places = list(dict.fromkeys(map(_place, result.differences)))
+        notes.append(f"whatever is loaded before, no value of the reference enters {list_names(places)}")
+    notes += [exchange.sentence for exchange in equal]
+    return notes
+
+
+def _place(unit: Unit) -> str:
+    source = unit.node.source
+    where = f" ({source.file}:{source.line})" if source is not None and source.file else ""
+    return f"{unit.node.op} of {unit.path or '(root)'}{where}"

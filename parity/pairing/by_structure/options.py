@@ -1,0 +1,343 @@
+"""Which elements of the reference a unit of the candidate may hold, the likeliest first."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...sides.records import Array
+from .features import Arrays, same_features
+from .network import Network, Trace
+from .pieces import Piece, Role, head_sizes, pieces_of
+from .reference import Key, Offer, Reference
+from .units import MATRIX, OTHER, TABLE, VECTOR, Unit, varying_axis
+
+MOST_AXES = 4
+MOST_SIZES = 3
+"""The most sizes of heads for which rows in pairs, and in halves, are tried."""
+Rank = tuple[bool, bool, bool, int, int]
+"""Whether a bias has no counterpart, or is one; whether rows are in another order; whether something else uses the
+result; position of the unit; foldings."""
+
+
+@dataclass(frozen=True, eq=False)
+class Filling:
+    """Elements of a candidate's tensor.
+
+    Attributes:
+        name: name of the tensor.
+        places: positions of elements in it.
+        numbers: the number of the reference's element for each of them; see `Sources`.
+    """
+
+    name: str
+    places: Array
+    numbers: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Option:
+    """What a unit, or a piece of one, may hold.
+
+    Attributes:
+        fillings: the elements of its weight, and of its bias.
+        taken: the first element of each of the reference's pieces that is used.
+        is_reordered: whether rows, or columns, are in another order than anything but a trial gives reason for.
+    """
+
+    fillings: tuple[Filling, ...]
+    taken: frozenset[Key]
+    is_reordered: bool = False
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows of one or more units of the reference, as an offer, what uses them, and the first element of each."""
+
+    unit: Unit
+    offer: Offer
+    role: Role
+    taken: frozenset[Key]
+
+    @classmethod
+    def of(cls, reference: Reference, unit: Unit, offer: Offer, piece: Piece) -> _Part:
+        return cls(unit, offer, piece.role, frozenset((reference.key(unit, int(piece.features[0])),)))
+
+
+class Options:
+    """Finds the options of the candidate's units.
+
+    Args:
+        reference: the reference.
+        network: the candidate.
+    """
+
+    def __init__(self, reference: Reference, network: Network) -> None:
+        self.reference = reference
+        self.network = network
+        self._pieces: dict[Unit, list[Piece]] = {}
+
+    def pieces(self, unit: Unit) -> list[Piece]:
+        """Return the pieces of a unit's product."""
+        if unit not in self._pieces:
+            self._pieces[unit] = pieces_of(self.network, unit)
+        return self._pieces[unit]
+
+    def whole(self, unit: Unit, originals: Sequence[Unit], data: Arrays | None, taken: Collection[Key]) -> list[Option]:
+        """Return the options that fill a unit as a whole.
+
+        Args:
+            unit: the unit of the candidate.
+            others: units of the reference, the likeliest first.
+            data: what enters the unit, if it is what enters `others`, too; None if that isn't known.
+            taken: first elements of the reference's pieces that are used already.
+        """
+        trace = self.network.trace(unit.operand)
+        if trace is None:
+            return [option for original in originals if (option := self._several(unit, original)) is not None]
+        if unit.kind in (VECTOR, OTHER):
+            ranked = self._vectors(unit, trace, originals, data)
+        else:
+            parts = [
+                (rank, _Part.of(self.reference, original, offer, self.reference.pieces(original)[0]))
+                for original in originals
+                if original.kind == unit.kind and original.size == unit.size
+                for rank, offer in enumerate(self._offers(unit, trace, original))
+            ]
+            whole = Piece(np.arange(unit.size), self.pieces(unit)[0].role)
+            ranked = self._filled(unit, trace, whole, parts, data)
+        return _sorted(ranked, taken)
+
+    def piece(
+        self, unit: Unit, number: int, originals: Sequence[Unit], data: Arrays | None, taken: Collection[Key]
+    ) -> list[Option]:
+        """Return the options that fill a piece of a unit; arguments as of `whole`."""
+        trace = self.network.trace(unit.operand)
+        if trace is None or unit.kind not in (MATRIX, TABLE):
+            return []
+        piece = self.pieces(unit)[number]
+        parts: list[tuple[int, _Part]] = []
+        for original in originals:
+            if original.kind == unit.kind:
+                offers = self.reference.offers(original, trace.signature)
+                for rank, offer in enumerate(offers):
+                    parts += [(rank, part) for part in self._divided(original, offer, len(piece.features))]
+        if not parts:
+            parts = [(0, part) for part in self._runs(originals, trace, len(piece.features), taken)]
+        return _sorted(self._filled(unit, trace, piece, parts, data), taken)
+
+    def _offers(self, unit: Unit, trace: Trace, original: Unit) -> list[Offer]:
+        """Return what a unit may hold to do the work of one of the reference's, also if its result is scaled then."""
+        offers = self.reference.offers(original, trace.signature)
+        following = self.network.consumers.get(unit.output, [])
+        if unit.bias is not None or len(following) != 1 or following[0].op != "mul":
+            return offers
+        for position, value in enumerate(following[0].inputs):
+            if value is not None and value in self.network.static and not self.network.names_in.get(value):
+                factor = self.network.static_array(value, {}, {})
+                if factor.size == 1:
+                    scaled = (*trace.signature, ("mul", 1 - position, float(factor.reshape(-1)[0])))
+                    return [*offers, *self.reference.offers(original, scaled)]
+        return offers
+
+    def _divided(self, original: Unit, offer: Offer, size: int) -> Iterator[_Part]:
+        """Yield a unit of the reference, or its pieces, if they have as many features."""
+        pieces = self.reference.pieces(original)
+        if original.size == size:
+            yield _Part.of(self.reference, original, offer, pieces[0])
+            return
+        for piece in pieces:
+            if len(piece.features) % size == 0:  # a piece, or one part of it for each expert
+                for features in piece.features.reshape(-1, size):
+                    part = Piece(features, piece.role)
+                    yield _Part.of(self.reference, original, _rows(offer, features), part)
+
+    def _runs(self, originals: Sequence[Unit], trace: Trace, size: int, taken: Collection[Key]) -> Iterator[_Part]:
+        """Yield rows of several units that together are as many: each second one, or one after the other."""
+        by_size: dict[int, list[_Part]] = {}
+        for original in originals:
+            if original.kind != MATRIX:
+                continue
+            for offer in self.reference.offers(original, trace.signature)[:1]:
+                for piece in self.reference.pieces(original):
+                    part = _Part.of(self.reference, original, _rows(offer, piece.features), piece)
+                    if part.taken.isdisjoint(taken):
+                        by_size.setdefault(len(piece.features), []).append(part)
+        for part_size, parts in by_size.items():
+            count, rest = divmod(size, part_size)
+            if rest or count < 2 or len(parts) < count:
+                continue
+            steps = len(parts) // count
+            runs = [parts[j::steps][:count] for j in range(steps)] + [
+                parts[j * count : (j + 1) * count] for j in range(steps)
+            ]
+            for run in runs:
+                weights, biases = [p.offer.weight for p in run], [p.offer.bias for p in run]
+                if len({w.shape for w in weights}) == 1:
+                    known = [b for b in biases if b is not None]
+                    bias = np.concatenate(known) if len(known) == len(biases) else None
+                    yield _Part(
+                        run[0].unit,
+                        Offer(np.concatenate(weights), bias),
+                        run[0].role,
+                        frozenset().union(*(p.taken for p in run)),
+                    )
+
+    def _several(self, unit: Unit, original: Unit) -> Option | None:
+        """Return the option for a weight that both sides compute from several tensors, in the same way."""
+        network = self.reference.network
+        if network.trace(original.operand) is not None:
+            return None
+        names = [name for name in self.network.value_of if name in self.network.names_in[unit.operand]]
+        original_names = [name for name in network.value_of if name in network.names_in[original.operand]]
+        shapes = [self.network.stored[name].shape for name in names]
+        if shapes != [network.stored[name].shape for name in original_names]:
+            return None
+        fillings = tuple(
+            Filling(name, places, self.reference.sources.numbers(original_name, places))
+            for name, original_name in zip(names, original_names, strict=True)
+            for places in (np.arange(network.stored[original_name].size),)
+        )
+        bias = self._bias(unit)
+        offered = None if original.bias_operand is None else network.trace(original.bias_operand)
+        if bias is not None and offered is not None and bias.places.size == offered.places.size:
+            numbers = self.reference.sources.numbers(offered.name, offered.places.reshape(-1))
+            fillings += (Filling(bias.name, bias.places.reshape(-1), numbers),)
+        return Option(fillings, frozenset((self.reference.key(original),)))
+
+    def _bias(self, unit: Unit) -> Trace | None:
+        trace = None if unit.bias_operand is None else self.network.trace(unit.bias_operand)
+        return trace if trace is not None and not trace.signature else None
+
+    def _filled(
+        self, unit: Unit, trace: Trace, piece: Piece, parts: Sequence[tuple[int, _Part]], data: Arrays | None
+    ) -> Iterator[tuple[Rank, Option]]:
+        """Yield options with a rank for rows of the reference, in their order and in that of a rotary embedding."""
+        features = piece.features
+        places = unit.canonical(trace.places)[features]
+        bias = self._bias(unit)
+        bias_places = None if bias is None else np.broadcast_to(bias.places.reshape(-1), (unit.size,))[features]
+        is_followed = any(node.op in ("sub", "div", "mul") for node in self.network.consumers.get(unit.output, []))
+        places_of: dict[Unit, int] = {}
+        for place, (rank, part) in enumerate(parts):
+            offer = part.offer
+            lacking = (offer.bias is None) != (bias_places is None)
+            deep = 0 if rank == 0 else 2 if is_followed else -1 if offer.folded else 1
+            for number, order in enumerate(self._orders(unit, part.unit, len(features))):
+                for columns, weight in enumerate(self._columns(unit, part, places.shape, data)):
+                    ordered = weight if order is None else weight[order]
+                    inside = places >= 0
+                    fillings = [Filling(trace.name, places[inside], ordered[inside])]
+                    if bias is not None and bias_places is not None and offer.bias is not None:
+                        numbers = offer.bias if order is None else offer.bias[order]
+                        fillings.append(Filling(bias.name, bias_places, numbers))
+                    option = Option(tuple(fillings), part.taken, number > 0 or columns > 0)
+                    is_other = part.role != piece.role
+                    yield (lacking, option.is_reordered, is_other, places_of.setdefault(part.unit, place), deep), option
+
+    def _orders(self, unit: Unit, original: Unit, size: int) -> Iterator[Array | None]:
+        """Yield orders of rows: as they are, and pairs for the halves of each head, and the other way round."""
+        yield None
+        if unit.kind != MATRIX:
+            return
+        heads = dict.fromkeys([*self.reference.heads(original), *head_sizes(self.network, unit)])
+        for head in list(heads)[:MOST_SIZES]:
+            if size % head == 0:
+                rows = np.arange(size)
+                yield rows.reshape(-1, 2, head // 2).transpose(0, 2, 1).reshape(-1)
+                yield rows.reshape(-1, head // 2, 2).transpose(0, 2, 1).reshape(-1)
+
+    def _columns(self, unit: Unit, part: _Part, shape: tuple[int, ...], data: Arrays | None) -> Iterator[Array]:
+        """Yield the weight with its columns in the order of the candidate's data."""
+        weight = part.offer.weight
+        if unit.kind == TABLE:
+            yield from self._table(part, shape, data)
+            return
+        if weight.size != np.prod(shape):
+            return
+        axes = (unit.data_axis, part.unit.data_axis)
+        original_data = None if part.unit.data is None else self.reference.arrays.get(part.unit.data)
+        if (
+            data is not None
+            and original_data is not None
+            and axes[0] is not None
+            and axes[1] is not None
+            and weight.shape[1] == shape[1]
+        ):
+            order = same_features(data, axes[0], original_data, axes[1])
+            if order is not None and len(order) == shape[1]:
+                yield weight[:, order].reshape(shape)
+                return
+        seen = set()
+        for permutation in itertools.permutations(range(1, min(weight.ndim, MOST_AXES))):
+            axes_in_order = (0, *permutation, *range(MOST_AXES, weight.ndim))
+            arranged = weight.transpose(axes_in_order).reshape(shape)
+            if (digest := arranged.tobytes()) not in seen:
+                seen.add(digest)
+                yield arranged
+            if weight.shape[1:] == shape[1:]:
+                return
+
+    def _table(self, part: _Part, shape: tuple[int, ...], data: Arrays | None) -> Iterator[Array]:
+        """Yield a table, or the rows of it that the candidate has: the first ones, or those from an offset on."""
+        weight = part.offer.weight
+        rows, wanted = weight.shape[-1], shape[-1]
+        original_data = None if part.unit.data is None else self.reference.arrays.get(part.unit.data)
+        start = 0
+        if data is not None and original_data is not None and original_data[0].size == data[0].size:
+            apart = original_data[0].reshape(-1) - data[0].reshape(-1)
+            start = int(apart[0]) if np.all(apart == apart[0]) else 0
+        if weight.shape[:-1] == shape[:-1] and start >= 0 and start + wanted <= rows:
+            yield weight[..., start : start + wanted]
+
+    def _vectors(
+        self, unit: Unit, trace: Trace, originals: Sequence[Unit], data: Arrays | None
+    ) -> Iterator[tuple[Rank, Option]]:
+        places = unit.canonical(trace.places)
+        for original in originals:
+            if original.kind not in (VECTOR, OTHER):
+                continue
+            for offer in self.reference.offers(original, trace.signature):
+                for rank, weight in enumerate(self._alike(unit, original, offer.weight, places.shape, data)):
+                    inside = places >= 0
+                    filling = Filling(trace.name, places[inside], weight[inside])
+                    taken = frozenset((self.reference.key(original),))
+                    yield (original.node.op != unit.node.op, rank > 0, False, 0, 0), Option((filling,), taken, rank > 0)
+
+    def _alike(
+        self, unit: Unit, original: Unit, weight: Array, shape: tuple[int, ...], data: Arrays | None
+    ) -> Iterator[Array]:
+        """Yield a vector, or what is added to or multiplied with each element, in the candidate's shape."""
+        if weight.size != np.prod(shape, dtype=int):
+            return
+        if weight.ndim == len(shape) == 1 and data is not None and unit.data is not None and original.data is not None:
+            original_data = self.reference.arrays.get(original.data)
+            axes = [varying_axis(u.data.shape, u.operand.shape) for u in (unit, original) if u.data is not None]
+            if original_data is not None and axes[0] is not None and axes[1] is not None:
+                order = same_features(data, axes[0], original_data, axes[1])
+                if order is not None and len(order) == shape[0]:
+                    yield weight[order]
+                    return
+        if weight.ndim != len(shape):
+            if sorted(s for s in weight.shape if s > 1) == sorted(s for s in shape if s > 1) or 1 in (
+                weight.ndim,
+                len(shape),
+            ):
+                yield weight.reshape(shape)
+            return
+        for permutation in itertools.permutations(range(weight.ndim)):
+            if weight.transpose(permutation).shape == shape:
+                yield weight.transpose(permutation)
+
+
+def _rows(offer: Offer, rows: Array) -> Offer:
+    return Offer(offer.weight[rows], None if offer.bias is None else offer.bias[rows], offer.folded)
+
+
+def _sorted(ranked: Iterable[tuple[Rank, Option]], taken: Collection[Key]) -> list[Option]:
+    """Return options by rank; those that use again what is used already only if there are no others."""
+    options = [option for _, option in sorted(ranked, key=lambda item: item[0])]
+    return [option for option in options if option.taken.isdisjoint(taken)] or options

@@ -1,0 +1,170 @@
+"""Pieces of a product: the features that are used apart from the others, as queries, keys and values are.
+
+Features belong together if they meet in one operation that isn't linear, or if they are mixed before it by sums, as
+those are that a rotary embedding turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....runtime.ir.types import Node, Value
+from ....runtime.ops.registry import get
+from ...sides.records import Array
+from .network import Network
+from .units import MATRIX, TABLE, Unit
+
+Role = tuple[str, int]
+"""The operation that uses a piece first, and of a product of two pieces which factor it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Features that are used together.
+
+    Attributes:
+        features: their numbers, in the order in which they are used.
+        role: what uses them; empty if nothing does.
+    """
+
+    features: Array
+    role: Role = ("", 0)
+
+
+def pieces_of(network: Network, unit: Unit) -> list[Piece]:
+    """Return the pieces of a unit's product; a vector, or anything else, is one piece."""
+    if unit.kind not in (MATRIX, TABLE):
+        return [Piece(np.arange(unit.size))]
+    return _Pieces(network, unit).pieces()
+
+
+def head_sizes(network: Network, unit: Unit) -> list[int]:
+    """Return the sizes of the last axes into which reshapes divide the features of a unit, except very small ones."""
+    sizes: dict[int, None] = {}
+    value = unit.output
+    for _ in range(3):
+        following = network.consumers.get(value, [])
+        for node in following:
+            if node.op == "reshape":
+                last = node.outputs[0].shape[-1]
+                if isinstance(last, int) and 2 < last < unit.size and last % 2 == 0:
+                    sizes[last] = None
+        moving = [node for node in following if get(node.op).traits.moves == "first"]
+        if len(moving) != 1:
+            break
+        value = moving[0].outputs[0]
+    return list(sizes)
+
+
+class _Pieces:
+    def __init__(self, network: Network, unit: Unit) -> None:
+        self.network = network
+        self.unit = unit
+        self.parent = np.arange(unit.size)
+        self.order: dict[int, None] = {}
+        """The features in the order in which they are used."""
+        self.roles: dict[int, Role] = {}
+        """For features, what uses them first."""
+
+    def pieces(self) -> list[Piece]:
+        """Return the pieces."""
+        shape = [int(str(dim)) for dim in self.unit.output.shape]
+        along = [1] * len(shape)
+        along[self.unit.feature_axis] = -1
+        numbers = np.broadcast_to(np.arange(self.unit.size).reshape(along), shape)
+        tracked: dict[Value, Array] = {self.unit.output: numbers}
+        if self.unit.output in self.network.program.outputs:
+            self._end(numbers, ("result", 0))
+        start = self.network.rank[self.unit.output]
+        for node in self.network.program.nodes[start + 1 :]:
+            if any(value in tracked for value in node.inputs if value is not None):
+                self._follow(node, tracked)
+        members: dict[int, list[int]] = {}
+        for feature in range(self.unit.size):
+            members.setdefault(self._root(feature), []).append(feature)
+        used = [features for features in members.values() if any(f in self.order for f in features)]
+        idle = sorted({*range(self.unit.size)} - {f for features in used for f in features})
+        rank = {feature: number for number, feature in enumerate(self.order)}
+        for features in used:
+            if all(feature in rank for feature in features):
+                features.sort(key=rank.__getitem__)
+        groups = [*used, idle] if idle else used
+        return [
+            Piece(np.asarray(features, np.int64), next((self.roles[f] for f in features if f in self.roles), ("", 0)))
+            for features in sorted(groups, key=min)
+        ]
+
+    def _follow(self, node: Node, tracked: dict[Value, Array]) -> None:
+        """Track the features through a node, or end where it isn't linear."""
+        positions = [p for p, value in enumerate(node.inputs) if value is not None and value in tracked]
+        numbers = {p: tracked[value] for p in positions if (value := node.inputs[p]) is not None}
+        result = self._through(node, numbers)
+        if result is None:
+            for position, of_operand in numbers.items():
+                self._end(of_operand, (node.op, position if node.op == "matmul" else 0))
+            return
+        tracked[node.outputs[0]] = result
+        if node.outputs[0] in self.network.program.outputs:
+            self._end(result, ("result", 0))
+
+    def _through(self, node: Node, numbers: dict[int, Array]) -> Array | None:
+        """Return the features in a node's result; None if it isn't linear in them."""
+        traits = get(node.op).traits
+        others = [v for p, v in enumerate(node.inputs) if v is not None and p not in numbers]
+        are_static = all(value in self.network.static for value in others)
+        if node.op in ("cast", "neg", "stop_gradient"):
+            return next(iter(numbers.values()))
+        if traits.moves == "first" and numbers.keys() == {0} and are_static:
+            arrays = [None if v is None or p == 0 else self._static(v) for p, v in enumerate(node.inputs)]
+            return self.network.moved(node, numbers, arrays)
+        if node.op == "concat":
+            return self.network.moved(node, numbers, [None] * len(node.inputs))
+        if node.op == "pad" and are_static:
+            arrays = [None if v is None or p == 0 else self._static(v) for p, v in enumerate(node.inputs)]
+            return self.network.moved(node, numbers, arrays)
+        if node.op in ("mul", "div") and len(numbers) == 1 and are_static and (node.op == "mul" or 0 in numbers):
+            return self._broadcast(node, next(iter(numbers.values())))
+        if node.op in ("add", "sub") and len(numbers) == 2:
+            first, second = (self._broadcast(node, numbers[p]) for p in (0, 1))
+            self._unite_pairs(first, second)
+            return np.where(first >= 0, first, second)
+        if node.op in ("add", "sub") and are_static:
+            return self._broadcast(node, next(iter(numbers.values())))
+        return None
+
+    def _static(self, value: Value) -> Array:
+        return self.network.static_array(value, self.network.stored, {})
+
+    def _broadcast(self, node: Node, numbers: Array) -> Array:
+        return np.broadcast_to(numbers, [int(str(dim)) for dim in node.outputs[0].shape])
+
+    def _end(self, numbers: Array, role: Role) -> None:
+        """Unite the features that an operation has together."""
+        features, first = np.unique(numbers, return_index=True)
+        inside = features >= 0
+        features = features[inside][np.argsort(first[inside])]
+        self.order.update(dict.fromkeys(features.tolist()))
+        for feature in features.tolist():
+            self.roles.setdefault(feature, role)
+        self._unite(features.tolist())
+
+    def _unite_pairs(self, first: Array, second: Array) -> None:
+        pairs = np.unique(np.stack([first.reshape(-1), second.reshape(-1)]), axis=1)
+        for a, b in pairs.T.tolist():
+            if a >= 0 and b >= 0:
+                self._unite([a, b])
+
+    def _unite(self, features: Iterable[int]) -> None:
+        roots = [self._root(feature) for feature in features]
+        for root in roots[1:]:
+            self.parent[root] = roots[0]
+            roots[0] = self._root(roots[0])
+
+    def _root(self, feature: int) -> int:
+        while self.parent[feature] != feature:
+            self.parent[feature] = self.parent[self.parent[feature]]
+            feature = int(self.parent[feature])
+        return feature

@@ -1,0 +1,120 @@
+"""The reference's stored tensors, and what a port may compute from them, with a number for each of their elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+
+from ...sides.records import Array
+from ...weights.computed import Computed
+from .network import Network, Signature, Trace
+
+Source = str | Computed
+
+
+class Sources:
+    """Numbers of elements: first those of the stored tensors, then those of tensors that are computed from them.
+
+    Args:
+        stored: the reference's stored tensors by name, in float64.
+    """
+
+    def __init__(self, stored: Mapping[str, Array]) -> None:
+        self.stored = stored
+        self.first: dict[Source, int] = {}
+        self.arrays: list[Array] = []
+        self.size = 0
+        for name, array in stored.items():
+            self._add(name, array)
+
+    def _add(self, source: Source, array: Array) -> None:
+        self.first[source] = self.size
+        self.arrays.append(array)
+        self.size += array.size
+        self.__dict__.pop("values", None)
+
+    def computed(self, source: Computed) -> int:
+        """Return the first number of a tensor that is computed."""
+        if source not in self.first:
+            self._add(source, source.compute(self.stored))
+        return self.first[source]
+
+    @cached_property
+    def values(self) -> Array:
+        """The elements by number."""
+        return np.concatenate([np.asarray(array, np.float64).reshape(-1) for array in self.arrays])
+
+    def shape(self, source: Source) -> tuple[int, ...]:
+        """Return the shape of a source."""
+        position = list(self.first).index(source)
+        return tuple(self.arrays[position].shape)
+
+    def source_of(self, number: int) -> Source:
+        """Return the source of an element."""
+        firsts = np.fromiter(self.first.values(), np.int64)
+        return list(self.first)[int(np.searchsorted(firsts, number, side="right")) - 1]
+
+    def numbers(self, name: Source, places: Array) -> Array:
+        """Return the numbers of elements at places of a source; -1 stays."""
+        return np.where(places >= 0, self.first[name] + places, -1)
+
+
+def numbers_of(network: Network, sources: Sources, trace: Trace, wanted: Signature) -> Array | None:
+    """Return the numbers of what a port's tensor must hold, of which more is done on the way than to the reference's.
+
+    Args:
+        network: the reference.
+        sources: its stored tensors.
+        trace: of the value in the reference.
+        wanted: what the port does with each element of its tensor.
+
+    Returns:
+        The numbers in the shape of the value; None if no tensor does.
+    """
+    done, wanted = _without_summands(trace.signature), _without_summands(wanted)
+    if done == wanted or kinds(done) == kinds(wanted):
+        return sources.numbers(trace.name, trace.places)
+    before, later = _affine(done), _affine(wanted)
+    if before is None or later is None or not later[0]:
+        return None
+    (times, plus), (later_times, later_plus) = before, later
+    numbers = {"times": times / later_times, "plus": (plus - later_plus) / later_times}
+    changed = tuple((key, number) for key, number in numbers.items() if number != {"times": 1.0, "plus": 0.0}[key])
+    computed = Computed("affine", (trace.name,), changed)
+    sources.computed(computed)
+    return sources.numbers(computed, trace.places)
+
+
+def _without_summands(signature: Signature) -> Signature:
+    """Return steps without sums with other tensors, such as masks: the other side may add those by themselves."""
+    return tuple(step for step in signature if not (step[0] in ("add", "sub") and isinstance(step[2], str)))
+
+
+def kinds(signature: Signature) -> tuple[str, ...]:
+    """Return the ops alone, without their numbers, if one of them isn't affine: an eps may differ."""
+    ops = tuple(str(step[0]) for step in signature)
+    return ops if _affine(signature) is None else ("affine", *map(repr, signature))
+
+
+def _affine(signature: Signature) -> tuple[float, float] | None:
+    """Return the factor and the summand that steps with single numbers amount to; None if they are something else."""
+    times, plus = 1.0, 0.0
+    for op, position, *rest in signature:
+        number = rest[0] if rest and isinstance(rest[0], float) else None
+        if op == "neg":
+            times, plus = -times, -plus
+        elif number is None:
+            return None
+        elif op == "add":
+            plus += number
+        elif op == "sub":
+            times, plus = (times, plus - number) if position == 0 else (-times, number - plus)
+        elif op == "mul":
+            times, plus = times * number, plus * number
+        elif op == "div" and position == 0 and number:
+            times, plus = times / number, plus / number
+        else:
+            return None
+    return times, plus

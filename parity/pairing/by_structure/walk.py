@@ -1,0 +1,337 @@
+"""The walk through the candidate, in the order in which it computes: each unit is given the reference's elements.
+
+A unit whose data are a value of the reference does what one of the units there does that this value enters. Which one
+of several, and in what order of rows, is tried: the one is taken with which most of what follows agrees. If, in the
+end, what enters a later unit is no value of the reference, the walk goes back to the choices that this depends on. If
+none of them helps, there is a difference in the code; then the best choices stay, the reference's value is put in its
+place, and the walk goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ....runtime.errors import CellbridgeError
+from ....runtime.ir.types import Node, Value, is_floating
+from ....runtime.ops.registry import get
+from ...sides.records import Array
+from .network import Network
+from .options import Option, Options
+from .reference import Reference
+from .state import Choice, Result, State, Stored, in_shape
+from .structure import Partners
+from .units import MATRIX, OTHER, TABLE, VECTOR, Unit, units_of
+
+MOST_RETURNS = 60
+"""How often the walk goes back for one value that doesn't agree."""
+MOST_TRIED = 40
+"""The most options of a choice that are tried."""
+
+
+class Walk:
+    """The walk.
+
+    Args:
+        reference: the reference.
+        network: the candidate.
+    """
+
+    def __init__(self, reference: Reference, network: Network) -> None:
+        self.reference = reference
+        self.network = network
+        self.units = units_of(network)
+        self.options = Options(reference, network)
+        self.partners = Partners(reference.units, self.units)
+        self.by_node: dict[Node, list[Unit]] = {}
+        for unit in self.units:
+            for node in unit.nodes:
+                self.by_node.setdefault(node, []).append(unit)
+        self.products = {unit.product for unit in self.units if unit.bias is not None}
+        self.ancestors = self._ancestors()
+        self.stack: list[Choice] = []
+        self.tried = 0
+        self.returns = 0
+        self.best: tuple[int, State, list[Choice]] | None = None
+        self.settled: set[int] = set()
+        self.differences: list[Unit] = []
+        self.failing = -1
+
+    def _ancestors(self) -> dict[Value, int]:
+        """Return for each value the units that it depends on, as bits."""
+        bits_by_value: dict[Value, int] = {}
+        for node in self.network.program.nodes:
+            bits = 0
+            for value in node.inputs:
+                bits |= 0 if value is None else bits_by_value.get(value, 0)
+            for unit in self.by_node.get(node, []):
+                bits |= 1 << unit.number
+            if bits:
+                bits_by_value.update(dict.fromkeys(node.outputs, bits))
+        return bits_by_value
+
+    def run(self) -> Result:
+        """Walk to the end."""
+        inputs = {
+            value: [arrays[position] for arrays in self.network.samples]
+            for position, value in enumerate(self.network.program.inputs)
+        }
+        empty = {name: np.full(array.shape, -1, np.int64) for name, array in self.network.stored.items()}
+        state = State(inputs, empty)
+        unfilled: dict[int, Unit] = {}
+        self._advance(state)
+        while True:
+            unit = self._next(state)
+            if unit is None:
+                missing = self._missing_output(state)
+                if missing is None or (back := self._back(state, missing)) is None:
+                    break
+                state = back
+                continue
+            if unit.kind == MATRIX and unit.number not in self.settled and not self._is_known(state, unit):
+                back = self._back(state, unit.data)
+                if back is not None:
+                    state = back
+                    continue
+                self.settled.add(unit.number)
+                continue
+            state, filled = self._fill(state, unit)
+            if not filled:
+                unfilled[unit.number] = unit
+        left = [unit for number, unit in unfilled.items() if number in state.done]
+        return Result(state.numbers, self.tried, self.differences, left)
+
+    # --- units in order ---------------------------------------------------------------------------------------------
+
+    def _next(self, state: State) -> Unit | None:
+        """Return the first unit that isn't filled, and whose data are known."""
+        for unit in self.units:
+            if unit.number not in state.done and (unit.data is None or unit.data in state.values):
+                return unit
+        return None
+
+    def _is_known(self, state: State, unit: Unit) -> bool:
+        """Whether what enters a unit is a value of the reference; then the choices that it depends on stay."""
+        if unit.data is None or unit.data in self.network.program.inputs:
+            return True
+        if not self._is_made_of_known(state, unit.data):
+            return False
+        bits = self.ancestors.get(unit.data, 0)
+        self.stack = [choice for choice in self.stack if not bits >> choice.unit.number & 1]
+        if unit.number > self.failing:
+            self.best, self.returns, self.failing = None, 0, unit.number
+        return True
+
+    def _is_made_of_known(self, state: State, value: Value) -> bool:
+        """Whether a value is one of the reference's, or only put together of such, or taken from one."""
+        if state.agrees.get(value, value in self.network.program.inputs or value in self.network.static):
+            return True
+        node = self.network.program.producers.get(value)
+        if node is None or not (get(node.op).traits.moves == "first" or node.op in ("concat", "pad", "cast")):
+            return False
+        return all(v is None or self._is_made_of_known(state, v) for v in node.inputs)
+
+    def _entering(self, state: State, value: Value) -> Value:
+        """Return the value of which a value that is no value of the reference is a padded one."""
+        node = self.network.program.producers.get(value)
+        while (
+            node is not None and node.op == "pad" and not state.agrees.get(value, False) and node.inputs[0] is not None
+        ):
+            value = node.inputs[0]
+            node = self.network.program.producers.get(value)
+        return value
+
+    def _missing_output(self, state: State) -> Value | None:
+        """Return an output that isn't one of the reference's; None if all are."""
+        for value in self.network.program.outputs:
+            if not state.agrees.get(value, True):
+                return value
+        return None
+
+    # --- filling ----------------------------------------------------------------------------------------------------
+
+    def _fill(self, state: State, unit: Unit) -> tuple[State, bool]:
+        """Return the state after a unit is filled, and whether the reference has something for it."""
+        trace = self.network.trace(unit.operand)
+        if trace is not None and self._is_full(state, unit):
+            return self._end(state.copy(), unit), True
+        known = self._known_others(state, unit)
+        data = None if unit.data is None else state.values[self._entering(state, unit.data)]
+        for originals, entering in ((known, data), (self.partners.of(unit), None)):
+            options = self.options.whole(unit, originals, entering, state.taken)
+            if options:
+                return self._choose(state, Choice(unit, None, state, options)), True
+            count = len(self.options.pieces(unit)) if originals and unit.kind in (MATRIX, TABLE) else 0
+            filled = False
+            for number in range(count):
+                if (unit.number, number) in state.pieces:
+                    filled = True
+                    continue
+                options = self.options.piece(unit, number, originals, entering, state.taken)
+                if options:
+                    state = self._choose(state, Choice(unit, number, state, options))
+                    filled = True
+            if filled:
+                return (state if unit.number in state.done else self._end(state.copy(), unit)), True
+        return self._end(state.copy(), unit), False
+
+    def _is_full(self, state: State, unit: Unit) -> bool:
+        """Whether all elements that a unit uses are chosen, since another one uses them, too."""
+        operands = [unit.operand] if unit.bias_operand is None else [unit.operand, unit.bias_operand]
+        for operand in operands:
+            trace = self.network.trace(operand)
+            if trace is None:
+                return False
+            places = trace.places[trace.places >= 0]
+            if np.any(state.numbers[trace.name].reshape(-1)[places] < 0):
+                return False
+        return True
+
+    def _known_others(self, state: State, unit: Unit) -> list[Unit]:
+        """Return the units of the reference that what enters a unit enters, too."""
+        if unit.data is None:
+            return []
+        arrays = state.values[self._entering(state, unit.data)]
+        if is_floating(arrays[0].dtype):
+            originals = self.reference.units_of_data(arrays)
+        else:
+            originals = [
+                original
+                for original in self.reference.units
+                if original.kind == TABLE and self._is_same_place(arrays, original)
+            ]
+        fitting = [
+            original
+            for original in originals
+            if original.kind == unit.kind or {unit.kind, original.kind} <= {VECTOR, OTHER}
+        ]
+        return self.partners.sorted(unit, fitting)
+
+    def _is_same_place(self, arrays: Sequence[Array], original: Unit) -> bool:
+        """Whether whole numbers are those that enter a table of the reference, or are apart from them by one number."""
+        original_data = None if original.data is None else self.reference.arrays.get(original.data)
+        if original_data is None or original_data[0].size != arrays[0].size:
+            return False
+        apart = [
+            a.reshape(-1).astype(np.int64) - b.reshape(-1).astype(np.int64)
+            for a, b in zip(arrays, original_data, strict=True)
+        ]
+        return all(x.size == 0 or np.all(x == apart[0][0]) for x in apart)
+
+    def _choose(self, state: State, choice: Choice) -> State:
+        """Try the options of a choice, and return the state with the best."""
+        results: list[tuple[int, int, State]] = []
+        options = choice.options[:MOST_TRIED]
+        for number, option in enumerate(options):
+            result = self._with(choice, option)
+            if result is None:
+                continue
+            results.append((result.agreeing - state.agreeing, number, result))
+            self.tried += number > 0
+            if result.apart == state.apart and result.agreeing > state.agreeing:
+                break  # all that follows agrees
+        if not results:
+            return self._end(state.copy(), choice.unit)
+        tried = {number for _, number, _ in results}
+        results.sort(key=lambda item: (-item[0], item[1]))
+        plain = max((gain for gain, number, _ in results if not options[number].is_reordered), default=-1)
+        left = [options[number] for gain, number, _ in results[1:] if not options[number].is_reordered or gain > plain]
+        left += [option for number, option in enumerate(options) if number not in tried and not option.is_reordered]
+        spare = [option for option in options if option not in left and option is not options[results[0][1]]]
+        if left or spare:
+            self.stack.append(Choice(choice.unit, choice.piece, state, left, spare))
+        return results[0][2]
+
+    def _with(self, choice: Choice, option: Option) -> State | None:
+        """Return the state with an option; None if the network doesn't run with it."""
+        state = choice.before.copy()
+        for filling in option.fillings:
+            numbers = state.numbers[filling.name].copy()
+            flat = numbers.reshape(-1)
+            fresh = flat[filling.places.reshape(-1)] < 0
+            flat[filling.places.reshape(-1)[fresh]] = filling.numbers.reshape(-1)[fresh]
+            state.numbers[filling.name] = numbers
+        state.taken |= option.taken
+        if choice.piece is not None:
+            state.pieces |= {(choice.unit.number, choice.piece)}
+        try:
+            is_last = choice.piece is None or choice.piece == len(self.options.pieces(choice.unit)) - 1
+            return self._end(state, choice.unit) if is_last else self._advance(state, choice.unit)
+        except CellbridgeError:
+            return None
+
+    def _end(self, state: State, unit: Unit) -> State:
+        """Mark a unit as filled, and compute what follows."""
+        state.done |= {unit.number}
+        return self._advance(state)
+
+    def _advance(self, state: State, partly: Unit | None = None) -> State:
+        """Compute what can be computed; of a unit that is filled in part, for this state alone."""
+        trial = state if partly is None else state.copy()
+        done = trial.done if partly is None else trial.done | {partly.number}
+        stored = Stored(self.network, self.reference, trial.numbers)
+        known: dict[Value, Array] = {}
+        for node in self.network.program.nodes:
+            if not node.outputs or node.outputs[0] in trial.values or node.outputs[0] in self.network.static:
+                continue
+            if any(unit.number not in done for unit in self.by_node.get(node, ())):
+                continue
+            if any(v is not None and v not in trial.values and v not in self.network.static for v in node.inputs):
+                continue
+            results: list[tuple[Array, ...]] = []
+            for number in range(len(self.network.samples)):
+                values = {v: trial.values[v][number] for v in node.inputs if v is not None and v in trial.values}
+                results.append(self.network.apply(node, self.network.operands(node, values, stored, known)))
+            for position, value in enumerate(node.outputs):
+                trial.values[value] = [result[position] for result in results]
+                if is_floating(value.dtype) and value not in self.products:  # a unit is one with its bias
+                    state.agrees[value] = bool(self.reference.index.find(trial.values[value]))
+        return state
+
+    # --- going back -------------------------------------------------------------------------------------------------
+
+    def _back(self, state: State, value: Value | None) -> State | None:
+        """Return the state after another option of the last choice that a value depends on; None if it is given up."""
+        bits = 0 if value is None else self.ancestors.get(value, 0)
+        if self.best is None or state.agreeing > self.best[0]:
+            self.best = (state.agreeing, state, list(self.stack))
+        while self.returns < MOST_RETURNS:
+            relevant = [choice for choice in self.stack if bits >> choice.unit.number & 1]
+            choice = next((c for c in reversed(relevant) if c.options), None)
+            choice = choice or next((c for c in reversed(relevant) if c.spare), None)
+            if choice is None:
+                break
+            self.returns += 1
+            self.tried += 1
+            del self.stack[self.stack.index(choice) :]
+            option, *rest = choice.options or choice.spare
+            left = replace(choice, options=rest) if choice.options else replace(choice, spare=rest)
+            result = self._with(choice, option)
+            self.stack.append(left)
+            if result is not None:
+                return result
+        _, best, stack = self.best
+        self.stack = [choice for choice in stack if not bits >> choice.unit.number & 1]
+        self.best, self.returns = None, 0
+        self._give_up(best, value)
+        state.values, state.numbers, state.taken = best.values, best.numbers, best.taken
+        state.done, state.pieces, state.agrees = best.done, best.pieces, best.agrees
+        return None
+
+    def _give_up(self, state: State, value: Value | None) -> None:
+        """Note a difference, and put the reference's value in its place if the structure tells which one it is."""
+        unit = next((unit for unit in self.units if unit.data is value), None)
+        if unit is None or value is None:
+            return
+        self.differences.append(unit)
+        self.settled.add(unit.number)
+        partners = [original for original in self.partners.of(unit) if original.data is not None]
+        for original in partners[:1]:
+            assert original.data is not None, "it has data"
+            arrays = self.reference.arrays.get(original.data)
+            shape = tuple(int(str(dim)) for dim in value.shape)
+            if arrays is not None and (fed := in_shape(arrays, shape)) is not None:
+                state.values[value] = fed
+                state.agrees[value] = True

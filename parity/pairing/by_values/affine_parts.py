@@ -1,0 +1,131 @@
+"""The parts of a program that are affine: what they compute from one value is a product with weights, plus a bias."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ....runtime.errors import CellbridgeError
+from ....runtime.ir.program import Program, part_of
+from ....runtime.ir.types import Node, Value, is_floating
+from ....runtime.ops.registry import get
+from ....runtime.programs.interpreter import execute
+from ...sides.records import Array
+
+LINEAR = frozenset(("batch_norm", "reduce_sum", "reduce_mean", "avg_pool"))
+"""Ops beside products that are affine in the first operand, if the others are stored."""
+SAMPLES = 2
+"""Random tensors on which affine functions are compared: those that agree on two differ with probability zero."""
+
+
+@dataclass(frozen=True)
+class AffinePart:
+    """Nodes that compute a value from another one.
+
+    Attributes:
+        source: the value that they are given; None if all that they use is stored.
+        result: the value that they compute.
+        nodes: the nodes, in order.
+        stored: the parameters, buffers and constants that they use.
+    """
+
+    source: Value | None
+    result: Value
+    nodes: tuple[Node, ...]
+    stored: frozenset[Value]
+
+    def program(self, owner: Program) -> Program:
+        """Return the nodes, which are some of a program's, as a program of their own."""
+        return part_of(owner, self.nodes, () if self.source is None else (self.source,), (self.result,))
+
+    @property
+    def shapes(self) -> tuple[object, ...] | None:
+        """The shapes of source and result; None if they aren't known, or there is no source."""
+        if self.source is None or not all(isinstance(dim, int) for v in (self.source, self.result) for dim in v.shape):
+            return None
+        return self.source.shape, self.result.shape
+
+    def images(self, owner: Program) -> list[Array]:
+        """Return what the part, which is one of a program, maps random tensors to; nothing if it can't be run."""
+        assert self.source is not None, "it is a function of its source"
+        generator = np.random.default_rng(0)
+        wide = self.program(owner).astype("float64")
+        try:
+            return [execute(wide, [generator.standard_normal(self.source.type.sizes)])[0] for _ in range(SAMPLES)]
+        except CellbridgeError:  # a size that only a run determines
+            return []
+
+
+class AffineParts:
+    """Finds the affine parts of a program without boundaries.
+
+    Args:
+        program: the program.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        stored = set(program.constant_data)
+        self._source: dict[Value, Value | None] = dict.fromkeys(stored)
+        self._source |= {value: value for value in program.inputs}
+        for node in program.nodes:
+            for value in node.outputs:
+                self._source[value] = self._source_of(node, value)
+
+    def using(self, wanted: Collection[Value]) -> Iterator[AffinePart]:
+        """Yield the parts that use one of these stored values, in order of what they compute."""
+        using = set(wanted)
+        for node in self.program.nodes:
+            value = node.outputs[0]
+            if self._source[value] is not value and is_floating(value.dtype) and not using.isdisjoint(node.inputs):
+                using.add(value)
+                yield self._part(value)
+
+    def is_for_weights(self, stored: Value) -> bool:
+        """Whether a stored value is used, other than moved, to compute weights alone."""
+        users = [node for node in self.program.nodes if stored in node.inputs]
+        return bool(users) and all(
+            self._source[node.outputs[0]] is None and not get(node.op).traits.moves for node in users
+        )
+
+    def _source_of(self, node: Node, value: Value) -> Value | None:
+        operands = [operand for operand in node.inputs if operand is not None]
+        varying = [operand for operand in operands if self._source[operand] is not None]
+        traits = get(node.op).traits
+        if not varying and not traits.draws:
+            return None
+        sources = {self._source[operand] for operand in varying}
+        if len(sources) != 1 or len(node.outputs) != 1 or not is_floating(value.dtype):
+            return value
+        one = len(varying) == 1
+        first = one and varying[0] is operands[0]
+        is_affine = (
+            node.op in ("add", "sub", "neg")
+            or traits.moves == "several"
+            or (one and (traits.products or node.op == "mul"))
+            or (first and (node.op in LINEAR or node.op == "div" or traits.moves == "first"))
+        )
+        return sources.pop() if is_affine else value
+
+    def _part(self, value: Value) -> AffinePart:
+        """Return the nodes between a value and its source."""
+        source = self._source[value]
+        reached: set[Value] = set()
+        waiting = [value]
+        while waiting:
+            current = waiting.pop()
+            if current in reached or current is source:
+                continue
+            reached.add(current)
+            node = self._producers.get(current)
+            waiting += [operand for operand in node.inputs if operand is not None] if node is not None else []
+        nodes = [node for node in self.program.nodes if not reached.isdisjoint(node.outputs)]
+        stored = frozenset(v for v in reached if v in self.program.constant_data)
+        return AffinePart(source, value, tuple(nodes), stored)
+
+    @cached_property
+    def _producers(self) -> dict[Value, Node]:
+        return {value: node for node in self.program.nodes for value in node.outputs}

@@ -1,0 +1,116 @@
+"""Values of a file that get past a Cell's boundaries, so that gradients there aren't those of the module.
+
+An optimizer of files computes one product for three Cells and divides the result, or leaves a copy of a tensor in
+another layout for the residual beside a block. Forward, each Cell is still given what the module gives it. Backward,
+part of a gradient takes the other way: it is missing at one boundary, and comes in addition to what is fed at others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....runtime.ir.program import Program
+from ....runtime.ir.types import Value, is_floating
+from ...sides.records import INPUT, OUTPUT, Key
+from .ownership import Ownership
+
+
+def bypassed_gradients(program: Program, found: Ownership) -> tuple[frozenset[Key], frozenset[str]]:
+    """Return the boundaries at which gradients can't be judged, and the Cells of which those of parameters can't.
+
+    Args:
+        program: the program of a file.
+        found: the Cells that own its nodes.
+    """
+    return _Bypasses(program, found).excused()
+
+
+class _Bypasses:
+    def __init__(self, program: Program, found: Ownership) -> None:
+        self.program = program
+        self.found = found
+        self.at: dict[Value, list[tuple[int, Key]]] = {}
+        self.ways: dict[tuple[int, str], list[Key]] = {}
+        for number, key, value in found.events:
+            self.at.setdefault(value, []).append((number, key))
+            self.ways.setdefault((number, key.kind), []).append(key)
+        self.keys: set[Key] = set()
+        self.paths: set[str] = set()
+
+    def excused(self) -> tuple[frozenset[Key], frozenset[str]]:
+        """Return the boundaries and the paths."""
+        polluted: dict[Value, None] = {}
+        for value, using in self._uses():
+            left, entered = self._missing(value, using)
+            if left or entered:
+                polluted[value] = None
+            for way in (*((call, OUTPUT) for call in left), *((call, INPUT) for call in entered)):
+                self.keys.update(self.ways.get(way, ()))
+        self._follow_back(list(polluted))
+        return frozenset(self.keys), frozenset(self.paths)
+
+    def _uses(self) -> Iterator[tuple[Value, int]]:
+        """Yield each value that has a gradient, with each call that uses it; the root uses results."""
+        trained = (p.value for p in self.program.parameters.values() if p.trainable)
+        varying = {value for value in (*self.program.inputs, *trained) if is_floating(value.dtype)}
+        for node in self.program.nodes:
+            if not varying.isdisjoint(node.inputs):
+                varying.update(value for value in node.outputs if is_floating(value.dtype))
+        needed = set(self.program.outputs)
+        for node in reversed(self.program.nodes):
+            if needed.isdisjoint(node.outputs):
+                continue
+            needed.update(value for value in node.inputs if value is not None)
+            for value in node.inputs:
+                if value is not None and value not in self.program.constant_data and value in varying:
+                    yield value, self.found.owner.get(node, 0)
+        yield from ((value, 0) for value in self.program.outputs if value in varying)
+
+    def _computing(self, value: Value) -> int:
+        node = self.program.producers.get(value)
+        return 0 if node is None else self.found.owner.get(node, 0)
+
+    def _missing(self, value: Value, using: int) -> tuple[list[int], list[int]]:
+        """Return the calls that a value leaves, and those that it enters, without crossing their boundaries."""
+        computing = self._computing(value)
+        crossed = {(number, key.kind) for number, key in self.at.get(value, ())}
+        left = [call for call in self._around(computing) if not self.found.is_inside(using, call)]
+        entered = [call for call in self._around(using) if not self.found.is_inside(computing, call)]
+        return (
+            [call for call in left if (call, OUTPUT) not in crossed],
+            [call for call in entered if (call, INPUT) not in crossed],
+        )
+
+    def _around(self, call: int) -> Iterator[int]:
+        """Yield a call and those around it, without the root."""
+        number: int | None = call
+        while number:
+            yield number
+            number = self.found.calls[number].parent
+
+    def _follow_back(self, waiting: list[Value]) -> None:
+        """Follow gradients back as far as the next boundaries, where they are replaced."""
+        seen: set[Value] = set()
+        while waiting:
+            value = waiting.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            self.keys |= {key for _, key in self.at.get(value, ())}
+            computing = self._computing(value)
+            if any(number == computing and key.kind == OUTPUT for number, key in self.at.get(value, ())):
+                continue
+            node = self.program.producers.get(value)
+            if node is None:
+                continue
+            operands = [operand for operand in node.inputs if operand is not None]
+            if any(operand in self.program.constant_data for operand in operands):
+                self.paths.add(self.found.calls[computing].path)
+            for operand in operands:
+                if operand in self.program.constant_data or not is_floating(operand.dtype):
+                    continue
+                boundaries = [key for _, key in self.at.get(operand, ())]
+                self.keys.update(boundaries)
+                # what is fed where an output leaves a Cell is whole; what is fed at an input is that Cell's part alone
+                if not any(key.kind == OUTPUT for key in boundaries):
+                    waiting.append(operand)

@@ -1,0 +1,110 @@
+"""The tensors that cross the boundaries of a torch module's Cells, on sample inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from ....converter.capture.other_numbers import with_other_numbers
+from ....converter.dtypes import is_inexact
+from ....runtime.ir.types import is_floating
+from ...sides.records import INPUT, OUTPUT, Array, Key, Records, gradient_key
+
+
+@dataclass(eq=False)
+class Crossing:
+    """A tensor that crosses one or more boundaries unchanged.
+
+    Attributes:
+        order: its number, in the order in which torch computes.
+        arrays: the tensor on each sample.
+        keys: the boundaries that it crosses, in order.
+        varies: whether it differs from sample to sample; True if there is only one.
+        gradient: its gradient on the first sample, at the first boundary; None where none arrives.
+    """
+
+    order: int
+    arrays: list[Array]
+    keys: list[Key] = field(default_factory=list)
+    varies: bool = True
+    gradient: Array | None = None
+
+    @property
+    def floating(self) -> bool:
+        """Whether it holds floating-point numbers."""
+        return is_floating(self.arrays[0].dtype)
+
+    @property
+    def trained(self) -> bool:
+        """Whether a gradient passes through it."""
+        return self.gradient is not None
+
+    @property
+    def can_have_a_place(self) -> bool:
+        """Whether its numbers can tell its place: they differ from sample to sample, or are trained."""
+        return self.floating and (self.varies or self.trained)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape on the first sample."""
+        return tuple(self.arrays[0].shape)
+
+
+def crossings(samples: Sequence[Records]) -> list[Crossing]:
+    """Return the tensors at the boundaries in a module's records on several samples."""
+    found: dict[Any, Crossing] = {}
+    inputs: list[Crossing] = []
+    for key, first in samples[0].values.items():
+        if key.kind not in (INPUT, OUTPUT):
+            continue
+        arrays = [records.values[key] for records in samples if key in records.values]
+        if len(arrays) < len(samples):
+            continue
+        identity = tuple((array.dtype.kind, array.shape, array.tobytes()) for array in arrays)
+        varies = len(arrays) < 2 or any(not np.array_equal(first, other) for other in arrays[1:])
+        if not key.path and key.kind == INPUT:  # each is an input of the file too, even if two are equal
+            inputs.append(Crossing(len(inputs), arrays, [key], varies))
+            found.setdefault(identity, inputs[-1])
+            continue
+        if identity not in found:
+            found[identity] = Crossing(len(inputs) + len(found), arrays, [], varies)
+        found[identity].keys.append(key)
+        gradient = samples[0].values.get(gradient_key(key))
+        if found[identity].gradient is None and gradient is not None and np.any(gradient):
+            found[identity].gradient = gradient
+    return [*inputs, *(one for one in found.values() if one not in inputs)]
+
+
+def is_idle(key: Key, truth: Records) -> bool:
+    """Whether no gradient passes at a boundary, so that nothing is known to depend on the tensor."""
+    if not any(gradient is not None for gradient in truth.gradients.cotangents):
+        return False
+    gradient = truth.values.get(gradient_key(key))
+    return gradient is None or not np.any(gradient)
+
+
+def other_sample(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Return the arguments with other numbers: integers in another order; None if nothing changes.
+
+    Equal arguments become different.
+    """
+    changed = False
+    count = 0
+
+    def change(x: torch.Tensor) -> torch.Tensor:
+        nonlocal changed, count
+        count += 1
+        if is_inexact(x):
+            result: torch.Tensor = with_other_numbers(x) * (1 - count % 8 / 64)
+        else:
+            result = x.reshape(-1).roll(count).reshape(x.shape)
+        changed |= not torch.equal(result, x)
+        return result
+
+    result: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map_only(torch.Tensor, change, (args, dict(kwargs)))
+    return result if changed else None

@@ -1,0 +1,108 @@
+"""The choice among equal values of a file: which of them is the place of a tensor.
+
+Exporters copy and reshape values, and a factor of 1 changes none. A tensor that a Cell returns is the last of them
+before the value is used in several places; one that only enters a Cell is the last before that Cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from ....runtime.ir.types import Value
+from ...correspondence.distances import EXACT, distance
+from ...sides.records import OUTPUT
+from .crossings import Crossing
+from .file_values import FileValues
+from .flat import COPYING
+
+
+def settle(
+    file: FileValues,
+    places: dict[Crossing, Value],
+    hints: Mapping[Crossing, Collection[Value]],
+    supposed: Collection[Value],
+) -> None:
+    """Replace places by equal values that fit better.
+
+    Args:
+        file: the values of the file.
+        places: the places; changed.
+        hints: values that the file itself gives for a tensor; they stay.
+        supposed: values that are there only because a tensor might have another layout; they are no better places.
+    """
+    output = {key[:2]: place for one, place in places.items() for key in one.keys if key.kind == OUTPUT}
+    _divide(file, places, output)
+    taken = set(places.values())
+    for one, place in list(places.items()):
+        if any(not key.path for key in one.keys):
+            continue
+        better = place
+        if not any(key.kind == OUTPUT for key in one.keys):
+            ends = [output[key[:2]] for key in one.keys if key[:2] in output]
+            better = _last_before(file, place, ends, taken)
+        elif place not in hints[one]:
+            orders = {value: other.order for other, value in places.items()}
+            better = _last_before_branch(
+                file, place, one.order, orders | dict.fromkeys((taken | set(supposed)) - orders.keys(), one.order)
+            )
+        places[one] = better
+        taken.add(better)
+
+
+def _divide(file: FileValues, places: dict[Crossing, Value], output: Mapping[tuple[str, int], Value]) -> None:
+    """Give equal tensors that several Cells compute for themselves places of their own.
+
+    Such tensors are one crossing. A Cell whose result doesn't depend on its place is given an equal value on which it
+    does, if the file has one.
+    """
+    for one, place in list(places.items()):
+        if any(not key.path or key.kind == OUTPUT for key in one.keys):
+            continue
+        after = file.flat.after(place)
+        others: dict[Value, Crossing] = {}
+        for key in list(one.keys):
+            end = output.get(key[:2], place)
+            if end is place or end in after:
+                continue
+            equal = [v for v in file.values if _equal(file, v, place) and end in file.flat.after(v)]
+            if equal:
+                last = max(equal, key=file.rank.__getitem__)
+                one.keys.remove(key)
+                others.setdefault(last, Crossing(one.order, one.arrays, [], one.varies)).keys.append(key)
+        places.update({other: value for value, other in others.items()})
+        if not one.keys:
+            del places[one]
+
+
+def _last_before(file: FileValues, place: Value, ends: Collection[Value], taken: Collection[Value]) -> Value:
+    """Return the last equal value on which all ends depend."""
+    found = [
+        value
+        for value in file.flat.after(place)
+        if value not in taken and _equal(file, value, place) and all(end in file.flat.after(value) for end in ends)
+    ]
+    return max(found, key=file.rank.__getitem__, default=place)
+
+
+def _last_before_branch(file: FileValues, place: Value, order: int, orders: Mapping[Value, int]) -> Value:
+    """Follow a value to an equal one as long as a single node uses it, and not past places of later tensors.
+
+    Between them, it may be in another layout, such as that of a tensor that the module computes before.
+    """
+    best = current = place
+    while len(nodes := file.flat.consumers.get(current, [])) == 1 and current not in file.flat.program.outputs:
+        following = [v for v in nodes[0].outputs if v not in orders and _equal(file, v, place)]
+        if following:
+            best = current = following[0]
+            continue
+        copy = nodes[0].outputs[0]
+        if nodes[0].op not in COPYING or orders.get(copy, order) > order:
+            break
+        current = copy
+    return best
+
+
+def _equal(file: FileValues, value: Value, place: Value) -> bool:
+    """Whether a value is equal to that of a place, as it is used."""
+    arrays = file.fed.get(place) or file.values[place]
+    return value in file.values and distance(file.values[value], arrays) <= EXACT

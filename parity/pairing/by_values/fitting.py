@@ -1,0 +1,143 @@
+"""The places of a module's tensors in a file's program, which is rewritten to have them as the module does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ....runtime.errors import CellbridgeError
+from ....runtime.ir.program import Program
+from ....runtime.ir.types import Value
+from ...correspondence.distances import EXACT, ROUNDED, distance
+from ...sides.records import Array, Key
+from .anchors import find_anchors
+from .crossings import Crossing
+from .divided_batches import divide_batches
+from .divided_products import divide_products
+from .file_values import FileValues
+from .flat import FlatProgram
+from .joined_values import Joined, JoinFinder, with_joined
+from .places import PlaceFinder, Places
+from .regrouped_sums import with_biases_added_first
+from .views import View, ViewFinder, used_views, with_views
+
+MOST_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A program with places for the tensors of a module.
+
+    Attributes:
+        flat: the program; each tensor with a place is a value of it, computed by itself where that is possible.
+        places: the places.
+        shapes: the shapes of the program's values.
+        is_right: whether the program's results are the module's, with none of its tensors in their places.
+    """
+
+    flat: FlatProgram
+    places: Places
+    shapes: Mapping[Value, tuple[int, ...]]
+    is_right: bool
+
+
+def place_tensors(
+    program: Program,
+    samples: Sequence[Sequence[Array]],
+    tensors: Sequence[Crossing],
+    ends: Callable[[Program], dict[Crossing, Value]],
+    parameters: Mapping[str, Array],
+    likely: Mapping[Key, Value],
+) -> Placed:
+    """Find the tensors of a module in a program, also in other layouts and in parts.
+
+    After a wrong value nothing agrees until the module's is put in its place. What agrees then may show further
+    layouts, so the search is repeated while it finds some.
+
+    Args:
+        program: the program, without boundaries.
+        samples: its inputs, once or several times with other numbers.
+        tensors: the tensors that cross the module's boundaries, with as many samples.
+        ends: returns the places of the module's inputs and outputs in a program.
+        parameters: the module's parameters by name.
+        likely: values of the program that may be the tensors at boundaries. They are, if the file's results are the
+            module's with the tensors in all of these places.
+    """
+    file = FileValues(FlatProgram(program), samples)
+    regrouped = with_biases_added_first(file.flat, lambda value: _is_tensor(file, value, tensors))
+    if regrouped is not file.flat.program:
+        file, program = FileValues(FlatProgram(regrouped), samples), regrouped
+    at_ends = ends(file.flat.program)
+    is_right = _agrees(file, at_ends)
+    places = Places() if is_right else _with_likely_places(file, tensors, at_ends, likely)
+    for number in range(MOST_ROUNDS):
+        if (divided := divide_batches(file, tensors, places.of)) is not None:
+            program = divided
+            file = FileValues(FlatProgram(program), samples, file.fed)
+        missing = [tensor for tensor in tensors if tensor not in places.of]
+        in_parts, views, supposed = _rewritten_tensors(file, missing, number > 0)
+        joined = list(in_parts.values())
+        if number and not joined and not views:
+            break
+        if joined or views:
+            whole = with_views(with_joined(program, joined), views)
+            file = FileValues(FlatProgram(whole), samples, file.fed)
+        anchors = find_anchors(file, tensors, parameters)
+        proposed = {tensor: whole.tensor for tensor, whole in in_parts.items()}
+        places = PlaceFinder(file, tensors, ends(file.flat.program), places, proposed, anchors, supposed).find()
+        kept = set(places.of.values())
+        joined = [tensor for tensor in joined if not kept.isdisjoint((tensor.tensor, *tensor.restored))]
+        program = with_views(with_joined(program, joined), used_views(views, kept))
+        if not any(tensor.can_have_a_place and tensor not in places.of for tensor in tensors):
+            break
+        file = FileValues(FlatProgram(program), samples, file.fed)
+    if any(file.values[value][0].shape != arrays[0].shape for value, arrays in file.fed.items()):
+        file = FileValues(file.flat, samples)  # what follows has the shapes of the module's tensors
+    shapes = {value: tuple(arrays[0].shape) for value, arrays in file.values.items()}
+    return Placed(FlatProgram(divide_products(program, kept)), places, shapes, is_right)
+
+
+def _agrees(file: FileValues, ends: Mapping[Crossing, Value]) -> bool:
+    """Whether the file's results are the module's, at the places of inputs and outputs."""
+    return all(distance(file.values[place], tensor.arrays) <= ROUNDED for tensor, place in ends.items())
+
+
+def _with_likely_places(
+    file: FileValues, tensors: Sequence[Crossing], ends: Mapping[Crossing, Value], likely: Mapping[Key, Value]
+) -> Places:
+    """Return the likely places, fed with their tensors, if the file's results are the module's then; else none."""
+    of = {
+        tensor: likely[key]
+        for tensor in tensors
+        for key in tensor.keys
+        if key in likely and likely[key] in file.rank and tensor.floating
+    }
+    file.fed |= {value: tensor.arrays for tensor, value in of.items()}
+    try:
+        file.compute()
+        if _agrees(file, ends):
+            return Places(of, set(), set(of))
+    except CellbridgeError:  # a tensor of another shape
+        pass
+    file.fed.clear()
+    file.compute()
+    return Places()
+
+
+def _is_tensor(file: FileValues, value: Value, tensors: Sequence[Crossing]) -> bool:
+    return any(distance(file.values[value], tensor.arrays) <= EXACT for tensor in tensors)
+
+
+def _rewritten_tensors(
+    file: FileValues, tensors: Sequence[Crossing], is_repeated: bool
+) -> tuple[dict[Crossing, Joined], list[View], set[Value]]:
+    """Return the tensors that a file has in parts, those that it has, or may have, in other layouts, and which of the
+    values of the latter are only supposed to be tensors.
+    """
+    finder = ViewFinder(file)
+    missing = finder.find(tensors)
+    parts = JoinFinder(file, finder.of_shape)
+    in_parts = {tensor: whole for tensor in missing if (whole := parts.find(tensor)) is not None}
+    if not is_repeated or finder.views:
+        finder.suppose([tensor for tensor in missing if tensor not in in_parts])
+    return in_parts, list(finder.views.values()), finder.supposed

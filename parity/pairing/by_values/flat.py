@@ -1,0 +1,131 @@
+"""The program of an ONNX file without boundaries, and the module paths that the file gives for its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import cached_property
+
+from ....runtime.ir.program import Program
+from ....runtime.ir.types import Buffer, Node, Value
+from ...results.cell_report import is_inside
+from ...sides.boundary_keys import own_key
+from ...sides.records import Key
+
+COPYING = ("reshape", "transpose")
+"""Ops whose result has the numbers of their operand, in another layout."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The values that enter and leave the nodes of a path."""
+
+    entering: tuple[Value, ...]
+    leaving: tuple[Value, ...]
+
+
+class FlatProgram:
+    """A file's program without boundaries.
+
+    Attributes:
+        program: the program; its nodes still have the numbers of the Cell calls that the file gives.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = with_computed_results(without_boundaries(program))
+        self._ends: dict[str, Ends] = {}
+        self._after: dict[Value, frozenset[Value]] = {}
+        self._position = {value: n for n, node in enumerate(self.program.nodes) for value in node.outputs}
+
+    @cached_property
+    def consumers(self) -> dict[Value, list[Node]]:
+        """The nodes that use each value, in order."""
+        found: dict[Value, list[Node]] = {}
+        for node in self.program.nodes:
+            for value in dict.fromkeys(value for value in node.inputs if value is not None):
+                found.setdefault(value, []).append(node)
+        return found
+
+    def after(self, value: Value) -> frozenset[Value]:
+        """The values that depend on a value."""
+        if value not in self._after:
+            reached = {value}
+            for node in self.program.nodes[self._position.get(value, 0) :]:
+                if not reached.isdisjoint(node.inputs):
+                    reached.update(node.outputs)
+            self._after[value] = frozenset(reached - {value})
+        return self._after[value]
+
+    def path_of(self, node: Node) -> str:
+        """The path that the file gives for a node; empty if it gives none."""
+        return self.program.calls[node.cell].path
+
+    @cached_property
+    def paths(self) -> frozenset[str]:
+        """All paths that the file gives."""
+        return frozenset(map(self.path_of, self.program.nodes)) - {""}
+
+    def ends(self, path: str) -> Ends:
+        """The values that enter and leave the nodes of a path."""
+        if path not in self._ends:
+            own = [node for node in self.program.nodes if self.path_of(node) == path or self._is_within(node, path)]
+            inside, stored = set(own), set(self.program.constant_data)
+            produced = {value for node in own for value in node.outputs}
+            used = dict.fromkeys(value for node in own for value in node.inputs if value is not None)
+            outside = {v for v in produced if any(node not in inside for node in self.consumers.get(v, []))}
+            outside |= produced & set(self.program.outputs)
+            leaving = tuple(value for node in own for value in node.outputs if value in outside)
+            self._ends[path] = Ends(tuple(v for v in used if v not in produced | stored), leaving)
+        return self._ends[path]
+
+    def _is_within(self, node: Node, path: str) -> bool:
+        return path != "" and is_inside(self.path_of(node), path)
+
+
+def without_boundaries(program: Program, keeps: Callable[[Key], bool] = lambda key: False) -> Program:
+    """Return the program without its boundaries, but for those that `keeps` accepts."""
+    plain: dict[Value, Value] = {}
+
+    def before(value: Value) -> Value:
+        return plain.get(value, value)
+
+    nodes: list[Node] = []
+    for node in program.nodes:
+        inputs = tuple(None if value is None else before(value) for value in node.inputs)
+        if node.op == "boundary" and not keeps(own_key(program, node)):
+            assert inputs[0] is not None, "a boundary has an operand"
+            plain[node.outputs[0]] = inputs[0]
+        else:
+            nodes.append(Node(node.op, inputs, node.attributes, node.outputs, node.cell, node.source))
+    buffers = {
+        name: Buffer(buffer.value, buffer.data, None if buffer.update is None else before(buffer.update))
+        for name, buffer in program.buffers.items()
+    }
+    outputs = tuple(map(before, program.outputs))
+    return program.replace(nodes=tuple(nodes), outputs=outputs, buffers=buffers)
+
+
+def with_computed_results(program: Program) -> Program:
+    """Return the program with a node for each result that is a constant, a parameter or a buffer: a place for it."""
+    stored = program.constant_data
+    copies = {value: Value(f"{value.name}_result", value.type) for value in program.outputs if value in stored}
+    nodes = [Node("reshape", (value,), {"shape": value.shape}, (copy,)) for value, copy in copies.items()]
+    if not nodes:
+        return program
+    outputs = tuple(copies.get(value, value) for value in program.outputs)
+    return program.replace(nodes=(*program.nodes, *nodes), outputs=outputs)
+
+
+def without_idle_nodes(program: Program, kept: Collection[Value] = ()) -> Program:
+    """Return the program without nodes, parameters and constants that neither results nor `kept` depend on."""
+    used: set[Value | None] = {*program.outputs, *program.updates.values(), *kept}
+    nodes: list[Node] = []
+    for node in reversed(program.nodes):
+        if not used.isdisjoint(node.outputs):
+            used.update(node.inputs)
+            nodes.append(node)
+    return program.replace(
+        nodes=tuple(nodes[::-1]),
+        parameters={name: p for name, p in program.parameters.items() if p.value in used},
+        constants=tuple(c for c in program.constants if c.value in used),
+    )

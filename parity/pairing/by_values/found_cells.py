@@ -1,0 +1,79 @@
+"""The Cells of a module in a file's program, found by the values at their boundaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ....runtime.ir.program import Program
+from ....runtime.ir.types import Value
+from ...sides.records import Array, Key, Records
+from .bypasses import bypassed_gradients
+from .crossings import Crossing, crossings
+from .fitting import place_tensors
+from .flat import FlatProgram
+from .marking import MarkedProgram, mark
+from .moved_parameters import with_moved_parameters
+from .odd_shapes import Excused, excuse
+from .ownership import Ownership, own_nodes
+from .places import Places
+from .shared_nodes import copy_shared_nodes
+
+
+@dataclass(frozen=True)
+class FoundCells:
+    """The Cells of a module in a program.
+
+    Attributes:
+        tensors: the tensors that cross the module's boundaries.
+        flat: the program, in which each of them that has a place is a value.
+        places: the places of the tensors that cross the module's boundaries.
+        ownership: which Cell computes each node.
+        marked: the program with these boundaries.
+        excused: what isn't judged Cell by Cell.
+        bypassed: boundaries at which gradients aren't judged, since values get past their Cells.
+        bypassed_paths: the Cells whose parameter gradients aren't judged for that reason.
+        is_right: whether the program's results are the module's.
+    """
+
+    tensors: Sequence[Crossing]
+    flat: FlatProgram
+    places: Places
+    ownership: Ownership
+    marked: MarkedProgram
+    excused: Excused
+    bypassed: frozenset[Key]
+    bypassed_paths: frozenset[str]
+    is_right: bool
+
+
+def find_cells(
+    program: Program,
+    samples: Sequence[Sequence[Array]],
+    records: Sequence[Records],
+    ends: Callable[[Program, Sequence[Crossing]], dict[Crossing, Value]],
+    parameters: Mapping[str, Array],
+    likely: Mapping[Key, Value],
+) -> FoundCells:
+    """Find the Cells of a module in a program.
+
+    Args:
+        program: the program, without boundaries.
+        samples: its inputs, once or several times with other numbers.
+        records: the module's records in float64 on the same inputs.
+        ends: returns the places of the module's inputs and outputs in a program.
+        parameters: the module's parameters by name.
+        likely: see `place_tensors`.
+    """
+    tensors, truth = crossings(records), records[0]
+    placed = place_tensors(
+        with_moved_parameters(program), samples, tensors, lambda program: ends(program, tensors), parameters, likely
+    )
+    flat, places = placed.flat, placed.places
+    ownership = own_nodes(flat, truth, [*dict.fromkeys([*tensors, *places.of])], places.of)  # some were divided
+    shared = copy_shared_nodes(flat.program, ownership)
+    marked = mark(*shared)
+    excused = excuse(flat, places.of, placed.shapes, marked.kept, lambda value: ownership.path_of(flat, value))
+    bypassed, paths = bypassed_gradients(*shared)
+    excused = excused.with_gradients(bypassed, paths)
+    return FoundCells(tensors, flat, places, ownership, marked, excused, bypassed, paths, placed.is_right)

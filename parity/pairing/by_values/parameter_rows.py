@@ -1,0 +1,373 @@
+"""Parameters that consist of rows of a module's: fused, divided, in another order, or with other axes.
+
+A file has queries, keys and values in one product, or head by head; its rotary embedding pairs other rows; a weight of
+a convolution over single pixels is that of a linear layer; experts are stacked. Each is an arrangement of rows of the
+module's own parameters. The program is rewritten to hold those and to arrange them, so gradients are theirs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ....runtime.ir.dims import Dim
+from ....runtime.ir.program import Program
+from ....runtime.ir.types import INT64, Constant, Node, ProgramParameter, Type, Value
+from ...correspondence.layouts import Layout
+from ...sides.records import Array
+from ...sides.side import ParameterInfo
+from .tied_parameters import same_numbers
+
+PartsOf = Callable[[str], Sequence[str]]
+"""The names of a module's parameters that the Cell at a path holds and that no other Cell uses."""
+
+MOST_AXES = 4
+FEW_NUMBERS = 1 << 20
+"""Numbers that are looked at together, so that copies of them take little memory."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A parameter of the module, read as a matrix of rows."""
+
+    name: str
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How a parameter of a program is made of rows of the module's.
+
+    Attributes:
+        name: of the program's parameter.
+        sources: the module's parameters, whose rows are taken one after the other.
+        rows: for each row of the program's parameter, the number of the module's.
+        columns: for each column, the number of the module's.
+        layout: how the rows are read from the program's parameter.
+        cell: number of the call that the program's parameter is used in; 0 if there are several.
+    """
+
+    name: str
+    sources: tuple[Source, ...]
+    rows: Array
+    columns: Array
+    layout: Layout
+    cell: int = 0
+
+    @property
+    def is_as_it_is(self) -> bool:
+        """Whether the program's parameter is one of the module's, of the same shape and order."""
+        if len(self.sources) > 1 or self.layout != self.sources[0].layout:
+            return False
+        places = ((self.rows, self.layout.target[0]), (self.columns, self.layout.target[1]))
+        return all(np.array_equal(order, np.arange(count)) for order, count in places)
+
+    def arrange(self, arrays: Mapping[str, Array]) -> Array:
+        """Return the program's parameter, made of arrays of the module's."""
+        joined = np.concatenate([source.layout.read(arrays[source.name]) for source in self.sources])
+        return self.layout.inverse.read(joined[self.rows][:, self.columns])
+
+    def rows_of(self, number: int) -> Array:
+        """Return the rows of a source that are taken."""
+        start = sum(source.layout.target[0] for source in self.sources[:number])
+        inside = (self.rows >= start) & (self.rows < start + self.sources[number].layout.target[0])
+        return self.rows[inside] - start
+
+
+def with_rows_of_the_module(
+    program: Program,
+    infos: Mapping[str, ParameterInfo],
+    users: Mapping[Value, Collection[str]],
+    parts_of: PartsOf,
+    as_they_are: Collection[str] = (),
+) -> Program:
+    """Return the program with parameters of a module in place of those that consist of their rows.
+
+    Args:
+        program: the program.
+        infos: the module's parameters by name.
+        users: paths of the Cells that use a parameter.
+        parts_of: see `PartsOf`.
+        as_they_are: parameters of the program that are left alone.
+    """
+    by_paths: dict[frozenset[str], list[str]] = {}
+    for name, parameter in program.parameters.items():
+        paths = frozenset(users.get(parameter.value, ()))
+        has_partner = name in infos and infos[name].data.shape == parameter.data.shape
+        if paths and not has_partner and parameter.data.size > 1 and name not in as_they_are:
+            by_paths.setdefault(paths, []).append(name)
+    arrangements: list[Arrangement] = []
+    for paths, names in sorted(by_paths.items(), key=lambda item: len(item[0])):
+        used = {source.name for arrangement in arrangements for source in arrangement.sources}
+        free = {other: infos[other].data for path in sorted(paths) for other in parts_of(path)}
+        free = {other: data for other, data in free.items() if other not in used | program.parameters.keys()}
+        call = next(iter(paths)) if len(paths) == 1 else ""
+        number = next(number for number, other in enumerate(program.calls) if other.path == call)
+        of_cell = _of_cell({name: program.parameters[name].data for name in names}, free)
+        arrangements += [replace(arrangement, cell=number) for arrangement in of_cell]
+    return (
+        rewrite(program, {name: info.data for name, info in infos.items()}, arrangements) if arrangements else program
+    )
+
+
+def _of_cell(parameters: Mapping[str, Array], free: Mapping[str, Array]) -> list[Arrangement]:
+    """Return the arrangements of a Cell's parameters that take every row of the module's parameters that they use."""
+    whole = {o for o, data in free.items() if any(same_numbers(data, other) for other in parameters.values())}
+    of_rows = {other: data for other, data in free.items() if other not in whole}
+    found: list[Arrangement] = []
+    for name in sorted(parameters, key=lambda name: -parameters[name].ndim):  # weights before biases
+        data = parameters[name]
+        if any(same_numbers(free[other], data) for other in whole):
+            continue
+        arrangement = _like_the_weight(name, data, free, found) or _arranged(name, data, of_rows)
+        if arrangement is not None:
+            found.append(arrangement)
+    while True:
+        taken: dict[str, set[int]] = {}
+        for arrangement in found:
+            for number, source in enumerate(arrangement.sources):
+                taken.setdefault(source.name, set()).update(arrangement.rows_of(number).tolist())
+        sizes = {source.name: source.layout.target[0] for a in found for source in a.sources}
+        complete = [a for a in found if all(len(taken[s.name]) == sizes[s.name] for s in a.sources)]
+        if len(complete) == len(found):
+            return found
+        found = complete
+
+
+def _arranged(name: str, data: Array, free: Mapping[str, Array]) -> Arrangement | None:
+    """Return how an array is made of rows of others; None if a row is none of theirs, or several."""
+    for layout in readings(data.shape):
+        matrix = layout.read(data)
+        sources = [
+            Source(other, reading)
+            for other, array in free.items()
+            for reading in readings_of_the_module(array.shape)
+            if reading.target[1] == matrix.shape[1]
+        ]
+        count = sum(source.layout.target[0] for source in sources)
+        if not sources or (matrix.shape[1] == 1 and len(matrix) > count):
+            continue
+        joined = np.concatenate([source.layout.read(free[source.name]) for source in sources])
+        rows = _rows_among(matrix, joined)
+        if rows is None:
+            continue
+        starts = np.cumsum([0, *(source.layout.target[0] for source in sources)])
+        numbers = np.searchsorted(starts, rows, side="right") - 1
+        kept = [sources[number] for number in dict.fromkeys(numbers.tolist())]  # in order of use
+        if len({source.name for source in kept}) < len(kept):
+            continue
+        moved = {n: sum(s.layout.target[0] for s in kept[: kept.index(sources[n])]) for n in set(numbers.tolist())}
+        rows = rows - starts[numbers] + np.array([moved[number] for number in numbers.tolist()])
+        joined = np.concatenate([source.layout.read(free[source.name]) for source in kept])
+        columns = _columns_among(matrix, joined[rows])
+        if columns is not None:
+            return Arrangement(name, tuple(kept), rows, columns, layout)
+    return None
+
+
+def _like_the_weight(
+    name: str, data: Array, free: Mapping[str, Array], found: Sequence[Arrangement]
+) -> Arrangement | None:
+    """Return how a bias is made of those of the modules whose weights were joined, though others have its numbers."""
+    holder = name.rpartition(".")[0]
+    for weight in found:
+        if weight.name.rpartition(".")[0] != holder or data.size != len(weight.rows):
+            continue
+        biases = []
+        for source in weight.sources:
+            module = source.name.rpartition(".")[0]
+            fitting = (o for o, array in free.items() if array.shape == (source.layout.target[0],))
+            biases.append(next((o for o in fitting if o.rpartition(".")[0] == module), ""))
+        if all(biases) and same_numbers(np.concatenate([free[bias] for bias in biases])[weight.rows], data.reshape(-1)):
+            sources = tuple(Source(bias, _as_column(free[bias].shape)) for bias in biases)
+            return Arrangement(name, sources, weight.rows, np.zeros(1, int), _as_column(data.shape))
+    return None
+
+
+def _rows_among(matrix: Array, joined: Array) -> Array | None:
+    """Return for each row the number of the only row of `joined` with its numbers, in any order; None if one lacks."""
+    wanted, given = _fingerprints(matrix), _fingerprints(joined)
+    unique, first, counts = np.unique(given, return_index=True, return_counts=True)
+    places = np.minimum(np.searchsorted(unique, wanted), len(unique) - 1)
+    if not np.array_equal(unique[places], wanted) or np.any(counts[places] > 1):
+        return None
+    return first[places]
+
+
+def _columns_among(matrix: Array, rows: Array) -> Array | None:
+    """Return for each column the number of the column of `rows` that is equal; None if one has none, or several."""
+    if same_numbers(rows, matrix):
+        return np.arange(matrix.shape[1])
+    weights = 1 + 2 * np.arange(len(matrix), dtype=np.uint64)  # the order of rows counts
+    wanted, given = _fingerprints(matrix.T, weights), _fingerprints(rows.T, weights)
+    order = np.argsort(given)
+    places = np.minimum(np.searchsorted(given[order], wanted), len(order) - 1)
+    columns = order[places]
+    is_permutation = len(set(columns.tolist())) == len(columns)
+    return columns if is_permutation and same_numbers(rows[:, columns], matrix) else None
+
+
+def fingerprint(array: Array) -> bytes:
+    """Return a text that is equal for arrays with the same float32 numbers, in any order and shape."""
+    flat = array.reshape(1, -1)
+    parts = [_fingerprints(flat[:, start : start + FEW_NUMBERS]) for start in range(0, array.size, FEW_NUMBERS)]
+    return b"%d " % array.size + np.sum(parts, dtype=np.uint64).tobytes()
+
+
+def _fingerprints(matrix: Array, weights: Array | None = None) -> Array:
+    """Return a number for each row that is equal for rows with the same float32 numbers, in any order."""
+    bits = (np.ascontiguousarray(matrix, np.float32) + 0.0).view(np.uint32).astype(np.uint64)
+    mixed = (bits ^ (bits >> np.uint64(15))) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    return np.asarray((mixed if weights is None else mixed * weights).sum(axis=1, dtype=np.uint64))
+
+
+def readings(shape: tuple[int, ...]) -> Iterator[Layout]:
+    """Yield the ways to read an array as a matrix: some of its axes are rows, or all are, the others columns."""
+    axes = [axis for axis, size in enumerate(shape) if size > 1]
+    if len(axes) == 1:
+        yield _as_column(shape)
+    if not 2 <= len(axes) <= MOST_AXES:
+        return
+    for count in range(1, len(axes)):
+        for rows in itertools.combinations(axes, count):
+            yield _as_matrix(shape, rows)
+    yield _as_column(shape)  # a bias of several heads
+
+
+def readings_of_the_module(shape: tuple[int, ...]) -> Iterator[Layout]:
+    """Yield the ways to read a module's array: the first axis, all but the last, or the last are rows."""
+    axes = [axis for axis, size in enumerate(shape) if size > 1]
+    if len(axes) == 1:
+        yield _as_column(shape)
+        if shape[0] == 1:
+            yield _as_matrix(shape, (0,))  # a layer with one output
+    elif axes:
+        yield _as_matrix(shape, axes[:1])
+        if len(axes) > 2:
+            yield _as_matrix(shape, axes[:-1])
+        yield _as_matrix(shape, axes[-1:])
+
+
+def _as_column(shape: tuple[int, ...]) -> Layout:
+    return Layout(shape, shape, tuple(range(len(shape))), (int(np.prod(shape)), 1))
+
+
+def _as_matrix(shape: tuple[int, ...], rows: Sequence[int]) -> Layout:
+    columns = [axis for axis in range(len(shape)) if axis not in rows]
+    count = int(np.prod([shape[axis] for axis in rows]))
+    return Layout(shape, shape, (*rows, *columns), (count, int(np.prod([shape[axis] for axis in columns]))))
+
+
+def divided(arrangements: Sequence[Arrangement], arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the module's parameters made of a program's, which have each row of theirs once.
+
+    Args:
+        arrangements: how the program's parameters are made of the module's.
+        arrays: the program's parameters, by the names in the arrangements.
+    """
+    matrices: dict[str, Array] = {}
+    for arrangement in arrangements:
+        array = arrangement.layout.read(arrays[arrangement.name])[:, np.argsort(arrangement.columns)]
+        start = 0
+        for number, source in enumerate(arrangement.sources):
+            matrix = matrices.setdefault(source.name, np.zeros(source.layout.target, array.dtype))
+            inside = (arrangement.rows >= start) & (arrangement.rows < start + len(matrix))
+            matrix[arrangement.rows_of(number)] = array[inside]
+            start += len(matrix)
+    layouts = {source.name: source.layout for arrangement in arrangements for source in arrangement.sources}
+    return {name: layouts[name].inverse.read(matrix) for name, matrix in matrices.items()}
+
+
+def rewrite(program: Program, arrays: Mapping[str, Array], arrangements: Sequence[Arrangement]) -> Program:
+    """Return the program with parameters of the module's names, arranged as it uses them.
+
+    Args:
+        program: the program.
+        arrays: what the parameters hold, by the module's names and in its layouts.
+        arrangements: those of the program's parameters that they take the place of.
+    """
+    parameters = dict(program.parameters)
+    taken = {arrangement.name: parameters.pop(arrangement.name) for arrangement in arrangements}
+    nodes: list[Node] = []
+    constants = list(program.constants)
+    uses = Counter(source.name for arrangement in arrangements for source in arrangement.sources)
+    for arrangement in arrangements:
+        old = taken[arrangement.name]
+        for source in arrangement.sources:
+            data = arrays[source.name].astype(old.value.dtype)
+            if arrangement.is_as_it_is and uses[source.name] == 1:
+                parameters[source.name] = replace(old, data=data)
+            elif source.name not in parameters:
+                value = Value(f"{source.name} of {arrangement.name}", Type(old.value.dtype, data.shape))
+                parameters[source.name] = ProgramParameter(value, data, old.trainable)
+            elif old.trainable and not parameters[source.name].trainable:
+                parameters[source.name] = replace(parameters[source.name], trainable=True)
+    for arrangement in arrangements:
+        sources = [parameters[source.name] for source in arrangement.sources]
+        if sources[0].value is not taken[arrangement.name].value:
+            chain = _Chain(arrangement.name, taken[arrangement.name].value, arrangement.cell, nodes, constants)
+            chain.arrange(arrangement, sources, taken[arrangement.name].trainable)
+    return program.replace(parameters=parameters, constants=tuple(constants), nodes=(*nodes, *program.nodes))
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """Adds the nodes that compute a parameter of the program from the module's."""
+
+    name: str
+    result: Value
+    cell: int
+    nodes: list[Node]
+    constants: list[Constant]
+
+    def arrange(self, arrangement: Arrangement, sources: Sequence[ProgramParameter], trainable: bool) -> None:
+        """Add the nodes for an arrangement of these parameters, which trains them or not."""
+        pieces = []
+        for source, parameter in zip(arrangement.sources, sources, strict=True):
+            value = parameter.value
+            if parameter.trainable and not trainable:
+                value = self._add("stop_gradient", (value,), {}, value.shape)
+            pieces.append(self._read(value, source.layout))
+        matrix = pieces[0]
+        count, width = sum(source.layout.target[0] for source in arrangement.sources), len(arrangement.columns)
+        if len(pieces) > 1:
+            matrix = self._add("concat", tuple(pieces), {"axis": 0}, (count, width))
+        if not np.array_equal(arrangement.rows, np.arange(count)):
+            matrix = self._take(matrix, arrangement.rows, 0, (len(arrangement.rows), width))
+        if not np.array_equal(arrangement.columns, np.arange(width)):
+            matrix = self._take(matrix, arrangement.columns, 1, (len(arrangement.rows), width))
+        self._end(self._read(matrix, arrangement.layout.inverse))
+
+    def _read(self, value: Value, layout: Layout) -> Value:
+        for op, attributes, shape in layout.steps:
+            value = self._add(op, (value,), attributes, shape)
+        return value
+
+    def _end(self, value: Value) -> None:
+        """Give the last value the place of the program's parameter."""
+        last = self.nodes[-1] if self.nodes else None
+        if last is not None and last.outputs == (value,):
+            self.nodes[-1] = Node(last.op, last.inputs, last.attributes, (self.result,), self.cell)
+        else:
+            self.nodes.append(Node("reshape", (value,), {"shape": value.shape}, (self.result,), self.cell))
+
+    def _take(self, matrix: Value, places: Array, axis: int, shape: tuple[int, int]) -> Value:
+        indices = Value(f"{self.name} places {len(self.constants)}", Type(INT64, places.shape))
+        self.constants.append(Constant(indices, places.astype(np.int64)))
+        return self._add("take", (matrix, indices), {"axis": axis}, shape)
+
+    def _add(
+        self,
+        op: str,
+        inputs: tuple[Value, ...],
+        attributes: Mapping[str, object],
+        shape: tuple[Dim, ...],
+    ) -> Value:
+        result = Value(f"{self.name} {op} {len(self.nodes)}", Type(self.result.dtype, shape))
+        self.nodes.append(Node(op, inputs, dict(attributes), (result,), self.cell))
+        return result

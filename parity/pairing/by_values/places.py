@@ -1,0 +1,331 @@
+"""Finds the places of a module's boundaries in a file: the values there that are the tensors of the module.
+
+Places are found by values first: a tensor of the module and a value of the file that agree are the same, whatever
+their names. Where the file has a fault, nothing after it agrees. There, a value is the place of a tensor if with the
+tensor in its place more of what follows agrees. The paths that the file gives for its nodes say which values to try
+first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ....runtime.errors import CellbridgeError
+from ....runtime.ir.types import Value
+from ...correspondence.distances import EXACT, ROUNDED, Arrays, distance
+from ...sides.records import INPUT, OUTPUT
+from .anchors import Anchor, divided
+from .crossings import Crossing
+from .equal_values import settle
+from .file_values import FileValues
+
+CLOSE = 1e-2
+"""Distance up to which a value may be the place of a tensor: whether it is right is judged later."""
+DIGITS = 10.0
+LITTLE = 0.5
+"""Gain in digits that may be chance."""
+MAX_TRIALS = 400
+MAX_CANDIDATES = 48
+RIVALS = 3
+
+
+@dataclass
+class Places:
+    """The places of the tensors, and how many were found in which way.
+
+    Attributes:
+        of: the value of the file that is the place of a tensor.
+        by_paths: the tensors whose places only the paths of the file's nodes tell.
+        by_trial: those whose places were found by trying.
+    """
+
+    of: dict[Crossing, Value] = field(default_factory=dict)
+    by_paths: set[Crossing] = field(default_factory=set)
+    by_trial: set[Crossing] = field(default_factory=set)
+
+
+class PlaceFinder:
+    """Finds the places of tensors in a file.
+
+    Args:
+        file: the values of the file's program.
+        tensors: the tensors that cross the module's boundaries, in order.
+        fixed: the places of the module's inputs and outputs.
+        known: places found before.
+        proposed: values that may be the places of tensors, though numbers in them are wrong.
+        anchors: see `find_anchors`.
+        supposed: values of the program that only a tensor in a supposed layout needs.
+    """
+
+    def __init__(
+        self,
+        file: FileValues,
+        tensors: Sequence[Crossing],
+        fixed: dict[Crossing, Value],
+        known: Places,
+        proposed: Mapping[Crossing, Value],
+        anchors: Mapping[Crossing, Anchor],
+        supposed: Collection[Value],
+    ) -> None:
+        self.file = file
+        self.flat = file.flat
+        self.proposed = proposed
+        self.anchors = anchors
+        self.supposed = supposed
+        self.tensors = [one for one in tensors if (one.varies or one.trained) and (one.floating or one not in fixed)]
+        self.ends = {one: place for one, place in fixed.items() if any(k == OUTPUT for _, _, k, _ in one.keys)}
+        self.places = Places(known.of | fixed, set(known.by_paths), set(known.by_trial))
+        self.trials = 0
+        self.absent: set[Crossing] = set()
+        stored = set(self.flat.program.constant_data)
+        self.candidates = [v for v in self.file.rank if v not in stored]
+        self._norms = {one: _norm(one.arrays) for one in self.tensors}
+
+    def find(self) -> Places:
+        """Return the places."""
+        self._match_all()
+        # with sizes that only a run determines, parts of the program can't be run alone
+        while not self.file.wide.symbol_readings and self._continue():
+            self._match_all()
+        settle(self.file, self.places.of, {one: self._hints(one) for one in self.places.of}, self.supposed)
+        for value, one, keys in divided(self.places.of, self.anchors):
+            one.keys[:] = [key for key in one.keys if key not in keys]
+            self.places.of[Crossing(one.order, one.arrays, keys, one.varies, one.gradient)] = value
+        return self.places
+
+    def _continue(self) -> bool:
+        """Find one more place other than by agreement; return whether there is one."""
+        if self._agrees():
+            return self._repair(everywhere=False)
+        return self._repair(everywhere=True) or self._anchor() or self._match_first() or self._trust()
+
+    def _anchor(self) -> bool:
+        """Give a place to the first tensor that has an anchor; return whether there is one."""
+        taken = set(self.places.of.values())
+        for one in self._unplaced_numbers():
+            anchor = self.anchors.get(one)
+            if anchor is not None and anchor.leaving not in taken:
+                return self._place(one, anchor.leaving)
+        return False
+
+    def _agrees(self) -> bool:
+        """Whether the file's results are the module's, given the module's values at the places found so far."""
+        return all(distance(self.file.values[place], one.arrays) <= ROUNDED for one, place in self.ends.items())
+
+    def _unplaced(self) -> list[Crossing]:
+        return [one for one in self.tensors if one not in self.places.of]
+
+    def _unplaced_numbers(self) -> list[Crossing]:
+        """Return the tensors that differ from sample to sample: with others, too little of what follows agrees."""
+        return [one for one in self._unplaced() if one.floating and one.varies]
+
+    def _match_all(self) -> None:
+        """Give places to all tensors that agree with values."""
+        while self._match(ROUNDED):
+            self.file.compute()
+
+    def _match_first(self) -> bool:
+        """Give a place to the first tensor that hardly agrees with a value; return whether there is one."""
+        if not self._match(CLOSE, only_first=True):
+            return False
+        self.file.compute()
+        return True
+
+    def _match(self, limit: float, *, only_first: bool = False) -> bool:
+        """Give places to tensors, the closest first, or to the first alone; return whether a place must be fed."""
+        taken = set(self.places.of.values())
+        by_shape: dict[tuple[int, ...], list[tuple[Value, float]]] = {}
+        for value in self.candidates:
+            if value not in taken:
+                arrays = self.file.values[value]
+                by_shape.setdefault(arrays[0].shape, []).append((value, _norm(arrays)))
+        pairs: list[tuple[float, bool, int, Crossing, Value]] = []
+        for one in self._unplaced():
+            hints = set(self._hints(one))
+            for value, norm in by_shape.get(one.shape, []):
+                if not _is_similar(norm, self._norms[one]):
+                    continue
+                apart = distance(self.file.values[value], one.arrays)
+                # a gain of 1 and a norm that is 1 at first are computed from parameters, which have all their digits
+                if apart <= (limit if one.varies else EXACT):
+                    pairs.append((max(apart, EXACT), value not in hints, self.file.rank[value], one, value))
+            if pairs and only_first:
+                break
+        found = False
+        for _, _, _, one, value in sorted(pairs, key=lambda pair: pair[:3]):
+            if one in self.places.of or value in taken:
+                continue
+            taken.add(value)
+            self.places.of[one] = value
+            if one.floating and distance(self.file.values[value], one.arrays) > EXACT:
+                self.file.fed[value] = one.arrays
+                found = True
+        return found
+
+    def _hints(self, one: Crossing) -> list[Value]:
+        """Return the values that are proposed for a tensor, or that the paths of the file's nodes give, in order."""
+        found = dict.fromkeys([self.proposed[one]] if one in self.proposed else [])
+        for key in one.keys:
+            if key.path in self.flat.paths:
+                ends = self.flat.ends(key.path)
+                found |= dict.fromkeys(ends.entering if key.kind == INPUT else ends.leaving)
+        return [value for value in found if self._fits(value, one)]
+
+    def _fits(self, value: Value, one: Crossing) -> bool:
+        array = self.file.values[value][0] if value in self.file.values else None
+        return array is not None and array.shape == one.shape and (array.dtype.kind == "f") == one.floating
+
+    def _repair(self, *, everywhere: bool) -> bool:
+        """Give a place to the first tensor that makes more of what follows agree there; return whether there is one.
+
+        Unless it is sought `everywhere`, only values that hardly differ from it are tried.
+        """
+        unplaced = self._unplaced_numbers()
+        for position, one in enumerate(unplaced):
+            if one in self.absent:
+                continue
+            best, place = LITTLE, None
+            likely, others = self._options(one)
+            if not everywhere:
+                proposed = self.proposed.get(one)
+                likely = [v for v in likely if v is proposed or distance(self.file.values[v], one.arrays) <= CLOSE]
+                others = []
+            for value in [*likely, *others][:MAX_CANDIDATES]:
+                if self.trials >= MAX_TRIALS:
+                    return False
+                gain = self._gain(one, value)
+                if gain > best:
+                    best, place = gain, value
+                    if value in likely and gain >= DIGITS - 1:
+                        break
+            if place is None and everywhere:
+                place = self._place_of_another_shape(one)
+            if place is None:
+                if everywhere:
+                    self.absent.add(one)
+                continue
+            for rival in unplaced[position + 1 : position + 1 + RIVALS]:
+                if self._fits(place, rival) and (gain := self._gain(rival, place)) > best:
+                    best, one = gain, rival
+            if distance(self.file.values[place], one.arrays) > CLOSE:
+                self.places.by_trial.add(one)
+            if not self._place(one, place):
+                self.absent.add(one)
+                continue
+            self.absent.clear()  # what was tried in vain may have its place now
+            return True
+        return False
+
+    def _place_of_another_shape(self, one: Crossing) -> Value | None:
+        """Return the value of as many dimensions, but another shape, with which most of what follows agrees."""
+        if not any(key.kind == OUTPUT for key in one.keys):
+            return None
+        hints = {value for key in one.keys if key.path in self.flat.paths for value in self.flat.ends(key.path).leaving}
+        taken = set(self.places.of.values())
+        odd = [
+            value
+            for value in self.candidates
+            if value not in taken
+            and (array := self.file.values[value][0]).ndim == len(one.shape)
+            and array.dtype.kind == "f"
+            and array.shape != one.shape
+        ]
+        odd.sort(key=lambda value: (value not in hints, self.file.rank[value]))
+        best, place = LITTLE, None
+        for value in odd[:MAX_CANDIDATES]:
+            if self.trials >= MAX_TRIALS:
+                break
+            try:
+                gain = self._gain(one, value)
+            except CellbridgeError:  # an operator doesn't take the tensor
+                continue
+            if gain > best:
+                best, place = gain, value
+        return place
+
+    def _options(self, one: Crossing) -> tuple[list[Value], list[Value]]:
+        """Return the likely places of a tensor, and the others to try, the nearest in order of computation first."""
+        taken = set(self.places.of.values())
+        fits = [value for value in self.candidates if self._fits(value, one)]
+        apart = {value: distance(self.file.values[value], one.arrays) for value in fits if value not in taken}
+        likely = sorted((value for value, far in apart.items() if far <= CLOSE), key=lambda value: apart[value])
+        likely += [value for value in self._hints(one) if value not in likely and value not in taken]
+        last = max((self.file.rank[v] for other, v in self.places.of.items() if other.order < one.order), default=-1)
+        others = [value for value in fits if value not in likely]
+        others.sort(key=lambda v: (v in taken, self.file.rank[v] < last, self.file.rank[v]))
+        return likely, others
+
+    def _gain(self, one: Crossing, value: Value) -> float:
+        """Return how many more digits agree in total if a value is replaced by a tensor."""
+        self.trials += 1
+        changed = self.file.trial(value, one.arrays)
+        before = {result: self.file.values[result] for result in changed}
+        gain = 0.0
+        for other, place in self.places.of.items():
+            if place in changed and other.floating:
+                gain += _digits(changed[place], other.arrays) - _digits(before[place], other.arrays)
+        norms = {result: (_norm(arrays), _norm(before[result])) for result, arrays in changed.items()}
+        for other in self._unplaced():
+            if other is not one and other.floating:
+                gain += self._most_digits(other, changed, {v: new for v, (new, _) in norms.items()})
+                gain -= self._most_digits(other, before, {v: old for v, (_, old) in norms.items()})
+        return gain
+
+    def _most_digits(self, one: Crossing, among: Mapping[Value, Arrays], norms: Mapping[Value, float]) -> float:
+        """Return the number of digits that the closest of these arrays has in common with a tensor."""
+        similar = (
+            arrays
+            for value, arrays in among.items()
+            if arrays[0].shape == one.shape and _is_similar(norms[value], self._norms[one])
+        )
+        return max((_digits(arrays, one.arrays) for arrays in similar), default=0.0)
+
+    def _place(self, one: Crossing, value: Value) -> bool:
+        """Give a place to a tensor; return False if the file doesn't run with the tensor there."""
+        self.file.fed[value] = one.arrays
+        try:
+            self.file.compute()
+        except CellbridgeError:  # a tensor of another shape
+            del self.file.fed[value]
+            return False
+        self.places.of[one] = value
+        return True
+
+    def _trust(self) -> bool:
+        """Give a tensor the only place that the paths of the file's nodes give for it; return whether there is one."""
+        taken = set(self.places.of.values())
+        unplaced = self._unplaced_numbers()
+        for one, following in zip(unplaced, [*unplaced[1:], None], strict=False):
+            # the Cell may be computed together with the next one, which the file then doesn't name
+            if following is not None and following.shape == one.shape and not self._named(following):
+                continue
+            free = [value for value in self._hints(one) if value not in taken]
+            if len(free) == 1:
+                self.places.by_paths.add(one)
+                return self._place(one, free[0])
+        return False
+
+    def _named(self, one: Crossing) -> bool:
+        return all(key.path in self.flat.paths for key in one.keys if key.kind == OUTPUT)
+
+
+def _digits(arrays: Arrays, truth: Arrays) -> float:
+    """Return the number of digits that agree; 0 if the arrays aren't close."""
+    apart = distance(arrays, truth)
+    return 0.0 if apart > CLOSE else min(DIGITS, -math.log10(max(apart, 1e-300)))
+
+
+def _norm(arrays: Arrays) -> float:
+    first = arrays[0]
+    return float(np.linalg.norm(first)) if first.dtype.kind == "f" else math.nan
+
+
+def _is_similar(norm: float, other: float) -> bool:
+    """Whether arrays of these norms may be close; integers and arrays that aren't finite always may."""
+    if not (math.isfinite(norm) and math.isfinite(other)):
+        return True
+    return abs(norm - other) <= 2 * CLOSE * max(norm, other)

@@ -1,0 +1,212 @@
+"""Tensors of a module that a file has in another layout: its program is rewritten to have them as they are.
+
+Where a value holds a tensor with other axes, the program gets the tensor as a value of its own, and everything after it
+uses the tensor, brought back into the file's layout. A boundary then finds its place there like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....runtime.ir.program import Program
+from ....runtime.ir.types import Node, Source, Value
+from ....runtime.namespace import Namespace
+from ...correspondence.distances import EXACT, Arrays, distance
+from ...correspondence.layouts import Layout, find_layout, plain_layouts
+from .crossings import Crossing
+from .file_values import FileValues
+from .flat import COPYING
+
+SIMILAR = 1e-6
+"""How far norms of equal tensors may be apart, relative to one of them: sums in another order are rounded otherwise."""
+MOST_SUPPOSED = 200
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor of the module in a file's program.
+
+    Attributes:
+        value: the file's value, in its own layout.
+        layout: how the tensor is read from it.
+        steps: the values that reading takes, the tensor as the last.
+        restoring: the values that bringing it back takes, one of the file's layout as the last; none for a tensor that
+            nothing of what follows is computed from.
+    """
+
+    value: Value
+    layout: Layout
+    steps: tuple[Value, ...]
+    restoring: tuple[Value, ...]
+
+    @classmethod
+    def of(cls, value: Value, layout: Layout, names: Namespace, *, is_used: bool) -> View:
+        """Return the view of a value in a layout; see `restoring` for tensors that aren't used."""
+
+        def values(of: Layout, suffix: str) -> tuple[Value, ...]:
+            name = f"{value.name}_{suffix}"
+            return tuple(Value(names.unique(name), value.type.with_shape(shape)) for _, _, shape in of.steps)
+
+        return cls(value, layout, values(layout, "view"), values(layout.inverse, "back") if is_used else ())
+
+    def nodes(self, before: Value, cell: int, source: Source | None) -> Iterator[Node]:
+        """Yield the nodes that read the tensor from a value and bring it back."""
+        for layout, results in ((self.layout, self.steps), (self.layout.inverse, self.restoring)):
+            if not results:
+                continue
+            for (op, attributes, _), result in zip(layout.steps, results, strict=True):
+                yield Node(op, (before,), attributes, (result,), cell, source)
+                before = result
+
+
+class ViewFinder:
+    """Finds the tensors of the module that a file has in other layouts.
+
+    Args:
+        file: the values of the file's program.
+    """
+
+    def __init__(self, file: FileValues) -> None:
+        self.file = file
+        self.names = Namespace((value.name for value in file.values), first=1)
+        stored = set(file.flat.program.constant_data)
+        self.of_shape: dict[tuple[int, ...], list[Value]] = {}
+        self.of_size: dict[int, list[Value]] = {}
+        self.norms: dict[Value, float] = {}
+        for value in file.rank:
+            array = self._arrays(value)[0]
+            if value not in stored and array.dtype.kind == "f" and has_known_sizes(value):
+                self.of_shape.setdefault(array.shape, []).append(value)
+                self.of_size.setdefault(array.size, []).append(value)
+                self.norms[value] = float(np.linalg.norm(array))
+        self.agreeing: dict[Value, Crossing] = {}
+        self.known: dict[Layout, None] = {}
+        self.views: dict[tuple[Value, Layout], View] = {}
+        self.supposed: set[Value] = set()
+
+    def find(self, tensors: Sequence[Crossing]) -> list[Crossing]:
+        """Find the tensors that agree in another layout; return those that don't agree in any.
+
+        A tensor of which the file has a copy as it is belongs where the copy was made, too, if other nodes use the
+        value there: only there, its gradient is whole.
+        """
+        copies: dict[Crossing, Value] = {}
+        missing: list[Crossing] = []
+        for tensor in tensors:
+            if tensor.can_have_a_place:
+                values = self.of_shape.get(tensor.shape, [])
+                same = [value for value in values if distance(self._arrays(value), tensor.arrays) <= EXACT]
+                self.agreeing |= {value: tensor for value in same if value not in self.agreeing}
+                if same:
+                    copies[tensor] = same[0]
+                else:
+                    missing.append(tensor)
+        for tensor, value in copies.items():
+            origin = self._origin(value)
+            if origin is not value and len(self.file.flat.consumers.get(origin, [])) > 1:
+                self._add_if_it_agrees(tensor, origin)
+        return [tensor for tensor in missing if not self._has_layout(tensor)]
+
+    def suppose(self, tensors: Sequence[Crossing]) -> None:
+        """Add views of values that agree with no tensor: after a wrong value, nothing does.
+
+        Their layouts are those of other tensors, and orders of axes between which the program itself changes.
+        """
+        permutations = {layout.permutation for layout in self.known if layout.exchanges_axes}
+        for node in self.file.flat.program.nodes:
+            if node.op == "transpose":
+                permutation = node.attributes["permutation"]
+                permutations |= {tuple(permutation), tuple(int(axis) for axis in np.argsort(permutation))}
+        layouts: dict[Layout, None] = {}
+        for target in dict.fromkeys(tensor.shape for tensor in tensors):
+            for source in self.of_shape:
+                same = [layout for layout in self.known if (layout.source, layout.target) == (source, target)]
+                plain = (x for x in plain_layouts(source, target) if x.exchanges_axes)
+                layouts |= dict.fromkeys(same or (x for x in plain if x.permutation in permutations))
+        possible = [(value, x) for x in layouts for value in self.of_shape[x.source] if value not in self.agreeing]
+        for value, layout in possible[:MOST_SUPPOSED]:
+            self._add(value, layout)
+            self.supposed.update(self.views[value, layout].steps)
+
+    def _arrays(self, value: Value) -> Arrays:
+        """Return a value as it is used: the module's tensor, where that is in its place."""
+        return self.file.fed.get(value) or self.file.values[value]
+
+    def _has_layout(self, tensor: Crossing) -> bool:
+        """Whether a value agrees with a tensor in some layout; it then gets a view."""
+        norm = float(np.linalg.norm(tensor.arrays[0]))
+        similar = (
+            value
+            for value in self.of_size.get(tensor.arrays[0].size, [])
+            if abs(self.norms[value] - norm) <= SIMILAR * norm
+        )
+        return any(self._add_if_it_agrees(tensor, value) for value in similar)
+
+    def _add_if_it_agrees(self, tensor: Crossing, value: Value) -> bool:
+        layout = find_layout(self._arrays(value), tensor.arrays, self.known)
+        if layout is None:
+            return False
+        other = self.agreeing.get(value)
+        is_used = tensor.trained or other is None
+        if other is not None and tensor.trained and not _is_same_gradient(other, tensor, layout):
+            return False  # the file's value is another tensor of the module, whose gradient is more than this one's
+        self.known[layout] = None
+        self.agreeing.setdefault(value, tensor)
+        self._add(value, layout, is_used=is_used)
+        return True
+
+    def _add(self, value: Value, layout: Layout, *, is_used: bool = True) -> None:
+        if (value, layout) not in self.views:
+            self.views[value, layout] = View.of(value, layout, self.names, is_used=is_used)
+
+    def _origin(self, value: Value) -> Value:
+        """Return the value of which a value is a copy in another layout, through any number of them."""
+        while (node := self.file.flat.program.producers.get(value)) is not None and node.op in COPYING:
+            before = node.inputs[0]
+            if before is None or before not in self.file.rank or not has_known_sizes(before):
+                break
+            value = before
+        return value
+
+
+def _is_same_gradient(tensor: Crossing, other: Crossing, layout: Layout) -> bool:
+    """Whether all of a tensor's gradient comes from another one that is computed from it by a change of layout."""
+    if tensor.gradient is None or other.gradient is None or tensor.gradient.shape != layout.source:
+        return False
+    return distance([layout.read(tensor.gradient)], [other.gradient]) <= EXACT
+
+
+def has_known_sizes(value: Value) -> bool:
+    """Whether no size of a value is a symbol."""
+    return all(isinstance(dim, int) for dim in value.shape)
+
+
+def with_views(program: Program, views: Sequence[View]) -> Program:
+    """Return a program that computes these tensors, and what follows from them."""
+    of_value: dict[Value, list[View]] = {}
+    for view in views:
+        of_value.setdefault(view.value, []).append(view)
+    current: dict[Value, Value] = {}
+    nodes: list[Node] = []
+
+    def read(values: Sequence[Value], cell: int, source: Source | None) -> None:
+        for value in values:
+            for view in of_value.get(value, []):
+                nodes.extend(view.nodes(current.get(value, value), cell, source))
+                if view.restoring:
+                    current[value] = view.restoring[-1]
+
+    read(program.inputs, 0, None)
+    for node in program.nodes:
+        inputs = tuple(None if value is None else current.get(value, value) for value in node.inputs)
+        nodes.append(Node(node.op, inputs, node.attributes, node.outputs, node.cell, node.source))
+        read(node.outputs, node.cell, node.source)
+    return program.replace(nodes=tuple(nodes), outputs=tuple(current.get(value, value) for value in program.outputs))
+
+
+def used_views(views: Sequence[View], places: Collection[Value]) -> list[View]:
+    """Return the views of which a value is a place."""
+    return [view for view in views if not {*view.steps, *view.restoring}.isdisjoint(places)]

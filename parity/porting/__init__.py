@@ -1,1 +1,0 @@
-"""The comparison of a torch module with its port."""
