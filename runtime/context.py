@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable
 from typing import Any, Protocol
 
 from . import checks
+from .common import tape
 from .current_trace import current
-from .eager import tape
 from .lazy import resolve
 from .precision import is_forced
 

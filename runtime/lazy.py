@@ -29,6 +29,7 @@ def lazy_getattr(package: str, locations: Mapping[str, str]) -> Callable[[str], 
     Args:
         package: the package's `__name__`.
         locations: for each public name the submodule that defines it; `""` for a name that is itself a submodule.
+            One that starts with a dot lies beside the package.
     """
 
     def getattr_(name: str) -> Any:
@@ -38,7 +39,7 @@ def lazy_getattr(package: str, locations: Mapping[str, str]) -> Callable[[str], 
             return metadata.version(package.partition(".")[0])
         if name not in locations:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        location = import_module(f"{package}.{locations[name] or name}")
+        location = import_module(f".{locations[name] or name}", package)
         return getattr(location, name) if locations[name] else location
 
     return getattr_

@@ -135,6 +135,34 @@ def import_cycles(root: Path, room: str) -> list[list[str]]:
     return found
 
 
+BETWEEN_FOLDERS = {
+    "runtime/common/api.py": "the path under which MindSpore's scripts import jit",
+    "runtime/ops/higher_order/": "ops whose kernels run programs, whose nodes call ops",
+    "runtime/ops/linear_algebra/": "some of its ops are loops, which run programs",
+}
+"""What may lead back to another folder, beside `__init__.py`, which offers what is defined above."""
+
+
+def folder_cycles(root: Path, room: str) -> list[list[str]]:
+    """Folders of a room that import each other, directly or by way of others."""
+    imported: dict[str, set[str]] = {}
+    for file, targets in rooms_imports(root, room).items():
+        folder = file.partition("/")[0]
+        if not file.endswith("__init__.py") and not f"{room}/{file}".startswith(tuple(BETWEEN_FOLDERS)):
+            others = {target.partition("/")[0] for target in targets if "/" in target} - {folder}
+            imported.setdefault(folder, set()).update(others)
+
+    def path_to(goal: str, folder: str, passed: set[str]) -> list[str]:
+        for other in sorted(imported.get(folder, ())):
+            if other == goal:
+                return [folder, goal]
+            if other not in passed and (rest := path_to(goal, other, passed | {other})):
+                return [folder, *rest]
+        return []
+
+    return [path for folder in sorted(imported) if (path := path_to(folder, folder, {folder}))]
+
+
 ASSEMBLED_IN: dict[str, set[str]] = {
     "Comparer": {"parity/judging/run_judge.py"},
     "ValueJudge": set(),  # callers say how by partial(ValueJudge, ...), and RunJudge.of makes it
@@ -228,6 +256,15 @@ def test_no_files_import_each_other(room: str) -> None:
 
 
 @pytest.mark.parametrize("room", FLOORS)
+def test_no_folders_import_each_other(room: str) -> None:
+    assert folder_cycles(ROOT, room) == []
+
+
+def test_the_exceptions_between_folders_are_there() -> None:
+    assert [entry for entry in BETWEEN_FOLDERS if not (ROOT / entry).exists()] == []
+
+
+@pytest.mark.parametrize("room", FLOORS)
 def test_every_floor_is_there(room: str) -> None:
     assert [entry for row in FLOORS[room] for entry in row if not (ROOT / room / entry).exists()] == []
 
@@ -271,6 +308,14 @@ def test_a_planted_import_from_a_higher_floor_is_found(tmp_path: Path, file: str
     plant(tmp_path, {file: source})
     (found,) = imports_from_higher_floors(tmp_path, "parity", PLANTED)
     assert fault in found
+
+
+def test_planted_folders_that_import_each_other_are_found(tmp_path: Path) -> None:
+    sources = {"base/a.py": "from ..main import b", "main/b.py": "", "main/c.py": "from ..side.d import x"}
+    sources |= {"side/d.py": "from ..base.e import x", "base/e.py": "", "base/__init__.py": "from ..main import b"}
+    plant(tmp_path, sources)
+    assert import_cycles(tmp_path, "parity") == []
+    assert ["base", "main", "side", "base"] in folder_cycles(tmp_path, "parity")
 
 
 def test_imports_from_lower_floors_are_let_through(tmp_path: Path) -> None:

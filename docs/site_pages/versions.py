@@ -9,7 +9,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from cellbridge.converter.torch_version import CHANGES, FAULTS
-from cellbridge.runtime.lowering.workarounds import WORKAROUNDS
+from cellbridge.runtime.workarounds import WORKAROUNDS
 
 ROOT = Path(__file__).parents[2]
 SUPPORTED = ("torch", "onnxruntime", "onnx", "numpy")
@@ -44,7 +44,7 @@ def page() -> str:
         "In all supported versions.",
         _table(("name", "fault", "avoided in"), faults),
         "## What is avoided in ONNX Runtime",
-        "On the CPU: `runtime/lowering/workarounds.py`. A model is a file that any supported version may be given: a "
+        "On the CPU: `runtime/workarounds.py`. A model is a file that any supported version may be given: a "
         "fault is avoided until the oldest supported version is without it.",
         _table(("name", "operator", "fault", "fixed in", "avoided in"), workarounds),
     ]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.common import tape
 from ...runtime.common.parameter import Parameter
 from ...runtime.common.tensor import Tensor, from_array, identity_entry
-from ...runtime.eager import tape
 from ...runtime.eager.backward import record
 from ...runtime.ir.types import FLOAT64, as_dtype, is_floating
 from ...runtime.nn.cell import Cell

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    from ..nn.wrap.loss_scalers import DynamicLossScaler, LossScaler, StaticLossScaler, all_finite
     from .managers import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
     from .mixed_precision import auto_mixed_precision, custom_mixed_precision, get_black_list, get_white_list
-    from .scalers import DynamicLossScaler, LossScaler, StaticLossScaler, all_finite
     from .training import build_train_network
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
 _NAMES = {
     "managers": "DynamicLossScaleManager FixedLossScaleManager LossScaleManager",
     "mixed_precision": "auto_mixed_precision custom_mixed_precision get_black_list get_white_list",
-    "scalers": "DynamicLossScaler LossScaler StaticLossScaler all_finite",
+    ".nn.wrap.loss_scalers": "DynamicLossScaler LossScaler StaticLossScaler all_finite",
     "training": "build_train_network",
 }
 

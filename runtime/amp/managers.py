@@ -8,7 +8,7 @@ from typing import Any
 from .. import checks
 from ..nn.cell import Cell
 from ..nn.wrap.loss_scale import DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
-from .scalers import FLOAT32_MAX
+from ..nn.wrap.loss_scalers import FLOAT32_MAX
 
 
 class LossScaleManager(ABC):

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import checks
 from ..current_trace import current
-from ..eager import tape
+from . import tape
 
 
 def mutable(input_data: Any, dynamic_len: bool = False) -> Any:

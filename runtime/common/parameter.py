@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..current_trace import current
-from ..eager.tape import Tape
 from ..per_thread import PerThread
 from .dtype import dtype_name, float32, int32
 from .elements import Data
+from .tape import Tape
 from .tensor import Tensor, as_data, from_array, initialize
 
 DEFAULT_NAME = "Parameter"

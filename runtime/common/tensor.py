@@ -12,11 +12,11 @@ import numpy as np
 
 from .. import checks
 from ..current_trace import current
-from ..eager import tape
 from ..ir.types import in_native_order, is_floating
 from ..ops.registry import Op, evaluate, get
 from ..precision import cast_external, casts_external, dtype_for, effective_dtype
 from ..tracing import SymbolicTensor
+from . import tape
 from .dtype import bool_, float32, int64, to_dtype
 from .elements import AS_STACK, Array, Data, Elements, to_arrays, unknown_elements_error
 from .initial_values import as_shape, initial_values

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..common import tape
 from ..common.hooks import apply_gradient_hooks
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, from_array, full_like, zeros_like
@@ -19,7 +20,6 @@ from ..current_trace import current as current_trace
 from ..ops import elementwise
 from ..precision import compute_in
 from ..tree import leaves, leaves_of
-from . import tape
 
 Function = Callable[..., Any]
 

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ..common import tape
 from ..common.dtype import bool_, dtype_name
 from ..common.hooks import HookHandle, check_hook_gradient, refuse_while_tracing, register_gradient_hook
 from ..common.tensor import Tensor, identity_entry, zeros_like
 from ..current_trace import current
-from ..eager import tape
 from ..ir.types import is_floating
 from ..ops import boundary, elementwise
 from ..tensor_like import TensorLike

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..common import tape
 from ..common.tensor import Tensor, from_array
-from ..eager import tape
 from ..errors import ConversionError
 from ..programs.call import result_of
 from .declared import DeclaredInputs

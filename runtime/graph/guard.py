@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from ..common import tape
 from ..common.elements import AS_CHOICE
 from ..common.tensor import Tensor
-from ..eager import tape
 from ..errors import TracingError, UnknownSize, UnsupportedPython
 from ..ir.dim_usage import DimUsage
 from ..ir.dims import SymbolicDim

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..common import tensor
+from ..common import tape, tensor
 from ..common.elements import Data, unknown_elements_error
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..current_trace import use_trace
-from ..eager import tape
 from ..ir import types
 from ..ir.dim_usage import handle_usage
 from ..ir.dims import symbols_in

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..eager.tape import Tape
+from ..common.tape import Tape
 from ..installed import is_installed
 from ..ir.types import Source
 

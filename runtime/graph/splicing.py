@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ..common import tape
 from ..common.elements import Data
 from ..common.tensor import Tensor, from_array
-from ..eager import tape
 from ..ir.dims import Dim
 from ..ir.program import Program
 from ..ir.types import Node, Type, Value

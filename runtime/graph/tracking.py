@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ..common import tape
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, from_array, zeros_like
-from ..eager import tape
 from ..errors import UsageError
 from ..ir.program import Program
 from ..ir.sizes import input_symbols, symbols_used

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .. import checks, context
+from ..common import tape
 from ..common.dtype import bfloat16, float16, float32, to_dtype
 from ..common.parameter import DEFAULT_NAME, Parameter, ParameterTuple
 from ..common.tensor import Tensor
 from ..current_trace import current
-from ..eager import tape
 from ..eager.backward import Forward
 from ..per_thread import PerThread
 from . import cell_call

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ..common import tape
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..current_trace import current
-from ..eager import tape
 from ..eager.backward import Forward, record
 from ..precision import compute_in
 from ..tree import leaves

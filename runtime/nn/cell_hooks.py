@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ..common import tape
 from ..common.hooks import Hook, HookHandle, check_hook_gradient
 from ..common.tensor import Tensor, identity_entry, zeros_like
 from ..current_trace import current
-from ..eager import tape
 from ..tree import leaves_of, replace_leaves
 from .cell_base import CellBase
 from .custom_backward import run_with_bprop

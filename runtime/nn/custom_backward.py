@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ..common import tape
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, from_array, zeros_like
 from ..current_trace import current
-from ..eager import tape
 from ..errors import ShapeError
 from ..ir.types import is_floating
 from ..ops import elementwise

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import BOOL, FLOAT64, INT64, is_floating
-from ..lowering.workarounds import is_needed
 from ..traits import ELEMENTWISE, Traits
+from ..workarounds import is_needed
 from .common import broadcast_shapes, require_same_dtype, unbroadcast
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Op, Rule, Tensor, Type, operator, require

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypedDict
 
 from .. import tree
-from ..amp.scalers import DynamicLossScaler, LossScaler, StaticLossScaler
 from ..checks import belongs_to_torch
 from ..common.parameter import Parameter
 from ..errors import UsageError
@@ -15,6 +14,7 @@ from ..ir.program import Program
 from ..nn.cell import Cell
 from ..nn.graph_cell import GraphCell
 from ..nn.optim.optimizer import Optimizer
+from ..nn.wrap.loss_scalers import DynamicLossScaler, LossScaler, StaticLossScaler
 from ..nn.wrap.training_step import TrainingStep
 
 DYNAMIC_SCALE = (2.0**16, 2, 2000)

@@ -13,7 +13,7 @@ from urllib.parse import urlparse
 import pytest
 
 from cellbridge.converter.torch_version import CHANGES, FAULTS
-from cellbridge.runtime.lowering.workarounds import WORKAROUNDS
+from cellbridge.runtime.workarounds import WORKAROUNDS
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs"))

@@ -10,7 +10,7 @@ import pytest
 
 import cellbridge.runtime as ms
 from cellbridge.runtime import GradOperation, Parameter, Tensor, grad, nn, ops, value_and_grad
-from cellbridge.runtime.eager import tape
+from cellbridge.runtime.common import tape
 from cellbridge.runtime.precision import casts_operands
 
 X = Tensor([1.0, 2.0])

@@ -15,8 +15,8 @@ from ....converter.capture.copying import copy_module
 from ....converter.capture.export_errors import eager_error
 from ....converter.dtypes import is_inexact
 from ....converter.seed import manual_seed
-from ....runtime.amp.scalers import DynamicLossScaler
 from ....runtime.errors import CellbridgeError, UsageError
+from ....runtime.nn.wrap.loss_scalers import DynamicLossScaler
 from ....runtime.programs.call import as_array
 from ...sides.cotangents import require_gradient
 from ...sides.precision import DoublePrecision, add_jitter, convert, in_dtype

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from ....runtime.errors import UsageError
 
 if TYPE_CHECKING:
-    from ....runtime.amp.scalers import DynamicLossScaler
     from ....runtime.common.parameter import Parameter
     from ....runtime.nn.optim.optimizer import Optimizer
+    from ....runtime.nn.wrap.loss_scalers import DynamicLossScaler
 
 OPTIMIZERS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "sgd": ("SGD", {}, ()),

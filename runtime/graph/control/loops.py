@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...common import tape
 from ...common.dtype import dtype_name, int64
 from ...common.tensor import Tensor, from_array
-from ...eager import tape
 from ...errors import UnsupportedPython
 from ...ir.types import INT64, Type
 from ...ops import comparison, elementwise

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...common import tape
 from ...common.tensor import Tensor, create, from_array
-from ...eager import tape
 from ...errors import UnsupportedPython
 from ...ir.dims import symbol
 from ...ir.program import Program

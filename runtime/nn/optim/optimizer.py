@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ... import checks
+from ...common import tape
 from ...common.dtype import float32, float64, int32
 from ...common.parameter import Parameter, ParameterTuple
 from ...common.tensor import Tensor, from_array
-from ...eager import tape
 from ...ir.types import is_half
 from ...ops import elementwise, reduction, shaping
 from ...precision import compute_in

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import checks
-from ...amp.scalers import scale_tensors
 from ...common.dtype import float32
 from ...common.parameter import ParameterTuple
 from ...common.tensor import Tensor
@@ -17,6 +16,7 @@ from ...ops import elementwise
 from ..cell import Cell
 from ..layer.basic import Identity
 from ..optim.optimizer import Optimizer
+from .loss_scalers import scale_tensors
 
 
 class WithLossCell(Cell):

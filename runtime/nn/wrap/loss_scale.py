@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ... import checks
-from ...amp.scalers import adjust_scale, all_finite, inverse, scale_tensors
 from ...common.dtype import float32, int32
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
@@ -16,6 +15,7 @@ from ...ops import elementwise, shaping
 from ..cell import Cell
 from .cell_wrapper import TrainOneStepCell
 from .conditional_update import update_unless
+from .loss_scalers import adjust_scale, all_finite, inverse, scale_tensors
 
 
 class DynamicLossScaleUpdateCell(Cell):

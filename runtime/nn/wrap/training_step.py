@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ... import checks
-from ...amp.scalers import LossScaler, all_finite
 from ...common.dtype import bool_, int32
 from ...common.parameter import Parameter, ParameterTuple
 from ...common.tensor import Tensor, from_array, zeros_like
@@ -20,6 +19,7 @@ from ...ops import comparison, elementwise
 from ..cell import Cell
 from ..optim.optimizer import Optimizer
 from .conditional_update import update_unless
+from .loss_scalers import LossScaler, all_finite
 
 
 def _require_number(loss: Any) -> None:

@@ -29,8 +29,8 @@ from cellbridge.parity.sides.onnxruntime_side import OnnxModelSide
 from cellbridge.parity.sides.records import OUTPUT, Key
 from cellbridge.parity.sides.run import Run
 from cellbridge.parity.sides.runtime_model import RuntimeModel
-from cellbridge.runtime.lowering.workarounds import WORKAROUNDS
 from cellbridge.runtime.ops.registry import get
+from cellbridge.runtime.workarounds import WORKAROUNDS
 from tests.parity.test_report_schema import VALIDATOR
 
 pytestmark = pytest.mark.causes

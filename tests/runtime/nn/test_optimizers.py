@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import cellbridge.runtime as ms
 from cellbridge.runtime import Parameter, Tensor, nn
-from cellbridge.runtime.eager import tape
+from cellbridge.runtime.common import tape
 
 STEPS = 6
 SHAPES = {"fc.weight": (3, 2), "bn.gamma": (3,), "scalar": ()}

@@ -10,7 +10,7 @@ import torch
 
 from cellbridge import parity
 from cellbridge.runtime import nn
-from cellbridge.runtime.eager import tape
+from cellbridge.runtime.common import tape
 from cellbridge.runtime.errors import UsageError
 from tests.parity.pairing.ports.ports import made
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cellbridge.runtime.eager.tape import Entry, Pull, Tape, current, record_on
+from cellbridge.runtime.common.tape import Entry, Pull, Tape, current, record_on
 
 
 def times(factor: float) -> Pull:

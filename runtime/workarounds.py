@@ -4,7 +4,7 @@ An exported model may run in any supported version of ONNX Runtime, not only in 
 therefore needed until the oldest supported version has the fix. `is_needed` tells a lowering rule whether it can use
 the direct form.
 
-tests/runtime/lowering/test_workarounds.py runs each bare operator, and checks that exactly the versions listed here as
+tests/runtime/test_workarounds.py runs each bare operator, and checks that exactly the versions listed here as
 faulty show the bug.
 """
 

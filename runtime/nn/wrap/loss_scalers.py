@@ -22,14 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks
-from ..common.dtype import bool_, float32, float64, int32
-from ..common.parameter import Parameter
-from ..common.tensor import Tensor, from_array
-from ..functional.operands import as_tensor
-from ..ir.types import is_floating, is_half
-from ..ops import comparison, elementwise, reduction, shaping
-from ..tree import rebuild
+from ... import checks
+from ...common.dtype import bool_, float32, float64, int32
+from ...common.parameter import Parameter
+from ...common.tensor import Tensor, from_array
+from ...functional.operands import as_tensor
+from ...ir.types import is_floating, is_half
+from ...ops import comparison, elementwise, reduction, shaping
+from ...tree import rebuild
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 """The largest loss scale."""

@@ -19,13 +19,13 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 
 from cellbridge import runtime
 from cellbridge.converter import from_torch, to_onnx
-from cellbridge.runtime.lowering import workarounds
-from cellbridge.runtime.lowering.workarounds import OLDEST, WORKAROUNDS, is_needed
+from cellbridge.runtime import workarounds
 from cellbridge.runtime.providers import find
+from cellbridge.runtime.workarounds import OLDEST, WORKAROUNDS, is_needed
 from tests.converter.capturing import Function
 from tests.runtime.lowering.bare_operators import Array, constant, float32, int64, results, run, scan
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 VERSION = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
 
 
