@@ -12,7 +12,7 @@ from ..results.hunk import Hunk
 from .budget import FEWER_CAUSES, BudgetSpentError
 from .catalogue.hypothesis import Entry
 from .catalogue.relations import relations
-from .catalogue.table import BESIDE_PARAMETERS, ENTRIES, NAMED, OF_CANDIDATE, SETTINGS
+from .catalogue.table import BESIDE_PARAMETERS, ENTRIES, NAMED, OF_CANDIDATE, SETTINGS, SETTINGS_OF_CANDIDATE
 from .cell_graphs import cell_graph
 from .cell_program import CellProgram, Network
 from .changes import changes, source_in_reference
@@ -65,10 +65,14 @@ class Diagnosis:
             named: list[Cause] = []
             if not found or any(cause.kind == "structure" for cause in found):
                 with suppress(BudgetSpentError):
-                    named = self._from_catalogue(cell, evidence, NAMED) or self._of_candidate(evidence, number)
+                    named = self._from_catalogue(cell, evidence, NAMED)
+                    named = named or self._of_candidate(evidence, number, OF_CANDIDATE)
                 if not named and self._is_rewritten(found, path):
                     with evidence.budget.part(FEWER_CAUSES) as part, suppress(BudgetSpentError):
                         named = self._from_catalogue(cell, replace(evidence, budget=part), SETTINGS)
+                if not named and (path in self.exchanged or self._is_rewritten(found, path)):
+                    with evidence.budget.part(FEWER_CAUSES) as part, suppress(BudgetSpentError):
+                        named = self._of_candidate(replace(evidence, budget=part), number, SETTINGS_OF_CANDIDATE)
             if named and len({cause.source for cause in found}) == 1:
                 named = [replace(cause, source=cause.source or found[0].source) for cause in named]
             found = named or found
@@ -251,10 +255,10 @@ class Diagnosis:
                     return [replace(cause, error=agreement.relative, gradients=agreement.gradients)]
         return []
 
-    def _of_candidate(self, evidence: Evidence, number: int) -> list[Cause]:
-        """Return the change with a name that makes the candidate's Cell compute what the reference does.
+    def _of_candidate(self, evidence: Evidence, number: int, entries: Sequence[Entry]) -> list[Cause]:
+        """Return the change that makes the candidate's Cell compute what the reference does.
 
-        The operator may be the candidate's alone, where the reference is written out.
+        The operator may be the candidate's alone: one side may have written out what is one operator in the other.
 
         Raises:
             BudgetSpentError: nothing may be computed any more.
@@ -263,8 +267,8 @@ class Diagnosis:
         if theirs is None:
             return []
         of_reference = evidence.of_reference
-        for entry in OF_CANDIDATE:
-            for hypothesis in entry(theirs, evidence):
+        for entry in entries:
+            for hypothesis in entry(theirs, of_reference):
                 with suppress(*INVALID):
                     program = hypothesis.make()
                     agreement = of_reference.judge(theirs, program)

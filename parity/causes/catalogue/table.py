@@ -52,6 +52,8 @@ SETTINGS: tuple[Entry, ...] = (
     weights.blocks,
 )
 """Changes of one node or value, which a candidate may have written as several."""
+SETTINGS_OF_CANDIDATE: tuple[Entry, ...] = (attributes.attributes, attributes.constants)
+"""Changes of one node of a candidate that has written out what is one operator in the reference."""
 BESIDE_PARAMETERS: tuple[Entry, ...] = (
     structure.other_functions,
     attributes.attributes,

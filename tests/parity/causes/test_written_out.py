@@ -64,6 +64,17 @@ def sampled_by_hand(align_corners: bool) -> Function:
     return sample
 
 
+def attended_by_hand(axis: int = -1, diagonal: int = 1) -> Function:
+    """Return causal attention of an image's rows to its rows, written out."""
+
+    def attend(x: Tensor) -> Tensor:
+        later = torch.ones(7, 7, dtype=torch.bool).triu(diagonal)
+        scores = (2 * x) @ x.mT / 7**0.5
+        return scores.masked_fill(later, -1e4).softmax(axis) @ (x + 1)
+
+    return attend
+
+
 WRITTEN: dict[str, tuple[Function, Function, str]] = {
     "corners": (
         sampled(), sampled(align_corners=True),
@@ -101,6 +112,15 @@ WRITTEN: dict[str, tuple[Function, Function, str]] = {
         lambda x: functional.normalize(x, dim=-1), lambda x: x / x.abs().sum(-1, keepdim=True),
         "in linalg_vector_norm, ord is 1 in the candidate, 2 in the reference",
     ),
+    "axis of an attention": (
+        lambda x: functional.scaled_dot_product_attention(2 * x, x, x + 1, is_causal=True), attended_by_hand(axis=-2),
+        "in softmax, axis is 2 in the candidate, 3 in the reference",
+    ),
+    "diagonal of an attention's mask": (
+        lambda x: functional.scaled_dot_product_attention(2 * x, x, x + 1, is_causal=True),
+        attended_by_hand(diagonal=2),
+        "in triangle, k is 2 in the candidate, 1 in the reference",
+    ),
     "largest element": (
         lambda x: functional.normalize(x, dim=-1), lambda x: x / x.abs().amax(-1, keepdim=True),
         "in linalg_vector_norm, ord is inf in the candidate, 2 in the reference",
@@ -117,6 +137,9 @@ def test_the_setting_is_named(name: str) -> None:
 
 
 SOUND: dict[str, tuple[Function, Function]] = {
+    "attention": (
+        lambda x: functional.scaled_dot_product_attention(2 * x, x, x + 1, is_causal=True), attended_by_hand(),
+    ),
     "sampled by hand": (sampled(), sampled_by_hand(False)),
     "corners by hand": (sampled(align_corners=True), sampled_by_hand(True)),
     "quotient": (lambda x: torch.div(x, 0.3, rounding_mode="trunc"), lambda x: (x / 0.3).trunc()),
