@@ -69,4 +69,6 @@ def _outcome(report: NetworkResult, cell: CellReport | None, path: str, side: st
         return SKIPPED, "\n".join(line.plain for line in cell_detail(judged, report, WIDTH))
     if not judged.failures:
         return SKIPPED, reference_wrong(judged, report)
+    if path == "" and report.nothing_in_common:
+        return FAIL, report.nothing_in_common
     return FAIL, "\n".join(line.plain for line in cell_detail(judged, report, WIDTH))

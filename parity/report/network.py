@@ -64,6 +64,8 @@ MEANINGS = {
 
 def report_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
     """Return the whole view; `verbose` collapses nothing and shows every failing check in full."""
+    if report.nothing_in_common and not verbose:
+        return _nothing_in_common(report, width)
     lines = _tree_lines(report, width, verbose)
     lines += _pair_lines(report, width, verbose)
     lines += _weight_lines(report, width) if verbose and report.weights else []
@@ -73,7 +75,16 @@ def report_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]
 
 def failure_lines(report: NetworkResult, width: int) -> list[Text]:
     """Return the summary and the failing Cells in detail, without the tree."""
+    if report.nothing_in_common:
+        return _nothing_in_common(report, width)
     return [*_summary(report, width), Text(), *_details(report, width, False)]
+
+
+def _nothing_in_common(report: NetworkResult, width: int) -> list[Text]:
+    """Return one sentence, and what was compared: Cells without a partner and their causes say nothing."""
+    lines = paragraph(f"✗ {verdict_in_words(report)}", width, style="bold red")
+    lines += paragraph(f"{_subject(report, width)} (-v shows the Cells)", width, 2)
+    return lines + paragraph("what to do: see whether these are the two networks that were meant", width, 2)
 
 
 def _tree_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
@@ -223,8 +234,9 @@ def _summary(report: NetworkResult, width: int) -> list[Text]:
     lines += [line for status in MEANINGS if counts[status] for line in paragraph(MEANINGS[status], width, 2, "dim")]
     lines += [line for remark in remarks(report) for line in paragraph(remark, width, 2, "yellow")]
     lines += structure_lines(report, width)
-    subject = f"{shorten_path(report.model, width // 2)}: {join_names(report.sides)} against {report.reference}"
-    lines += paragraph(f"{subject}; {compared}, {report.dtype}, {mode} mode, seed {report.seed}", width, 2)
+    lines += paragraph(
+        f"{_subject(report, width)}; {compared}, {report.dtype}, {mode} mode, seed {report.seed}", width, 2
+    )
     if report.inputs > 1 and report.worst is not None:
         path, worst = report.worst
         amount = times(worst.ratio) if worst.index is not None else worst.reason or "no difference"
@@ -236,6 +248,10 @@ def _summary(report: NetworkResult, width: int) -> list[Text]:
         took = f"further inputs took {report.probing_seconds:.1f} s; --no-probe, or probe=False, leaves them out"
         lines += paragraph(took, width, 2, "dim")
     return lines + [line for note in report.notes for line in paragraph(f"note: {note}", width, 2, "yellow")]
+
+
+def _subject(report: NetworkResult, width: int) -> str:
+    return f"{shorten_path(report.model, width // 2)}: {join_names(report.sides)} against {report.reference}"
 
 
 def faults_as_data(report: NetworkResult) -> list[dict[str, Any]]:
@@ -291,6 +307,8 @@ def verdict_in_words(report: NetworkResult) -> str:
             names = summarize_paths(report.cells_not_known, report.cells)
             parts.append(f"parity is not known in {names}")
         return f"Nothing fails, but {', and '.join(parts)}"
+    if report.nothing_in_common:
+        return report.nothing_in_common
     if not compared:
         return "Nothing was compared, so parity is not shown"
     if not report.failing and report.strict and report.divided_differently:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .cell_report import CarriedWeight, CellReport, PairedCell, is_inside
+from .common_ground import nothing_in_common
 from .comparison import (
     AFFECTED,
     FAIL,
@@ -142,6 +143,11 @@ class NetworkResult:
         return verdict
 
     @property
+    def nothing_in_common(self) -> str:
+        """That the two networks have nothing in common, in a sentence; empty if they have."""
+        return nothing_in_common(self.sides, self.cells, self.pairs, self.network_verdict) if self.failed else ""
+
+    @property
     def conditions_in_words(self) -> list[str]:
         """The conditions of the verdict as phrases, `within the tolerance atol=1e-5, ...`; empty if there are none."""
         phrases = self.conditions.in_words(self.cells)
@@ -209,6 +215,7 @@ class NetworkResult:
             "ok": self.ok,
             "network_verdict": self.network_verdict.to_dict(),
             "failing": self.failing,
+            "nothing_in_common": self.nothing_in_common,
             "not_known": self.why_not_known,
             "reference_wrong": self.reference_wrong,
             "not_reached": self.not_reached,

@@ -93,7 +93,10 @@ def _facts(report: NetworkResult) -> list[tuple[str, str]]:
 def _rows(report: NetworkResult, columns: list[Column]) -> list[Row]:
     verdict = report.verdicts
     rows: list[Row] = []
-    waiting: list[tuple[Branch, int | None]] = [(branch, None) for branch in reversed(forest(report.cells))]
+    cells = report.cells
+    if report.nothing_in_common:
+        cells = {path: cell for path, cell in cells.items() if cell.comparisons}
+    waiting: list[tuple[Branch, int | None]] = [(branch, None) for branch in reversed(forest(cells))]
     while waiting:
         branch, parent = waiting.pop()
         cell = report.cells[branch.path]
