@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from . import catalogue, table
-from .cases import Case
+from fixtures.planted_faults import catalogue
+from fixtures.planted_faults.cases import Case
+
+from . import table
 from .outcomes import Outcome, run
 from .tools import tools
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .cases import ANY_NAME, UNKNOWN, Case, Either
+from fixtures.planted_faults.cases import ANY_NAME, UNKNOWN, Case, Either
+
 from .tools.finding import Finding
 
 TOLERANCE = 1e-6

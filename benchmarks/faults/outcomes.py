@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from cellbridge.parity.results.comparison import json_value
+from fixtures.planted_faults.cases import Case
 
-from .cases import Case
 from .judge import Verdict, judge
 from .tools import Tool
 from .tools.finding import Finding

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .cases import SOUND
+from fixtures.planted_faults.cases import SOUND
+
 from .tools import FIRST
 
 Row = Mapping[str, Any]

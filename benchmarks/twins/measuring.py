@@ -13,11 +13,11 @@ from torch import nn
 
 from cellbridge import parity
 from cellbridge.runtime.errors import CellbridgeError
+from fixtures.planted_faults.cases import SOUND, Case
+from fixtures.planted_faults.pairs import Pair
+from fixtures.planted_faults.port_edits import PortFault
 
-from ..faults.cases import SOUND, Case
 from ..faults.judge import judge
-from ..faults.pairs import Pair
-from ..faults.port_edits import PortFault
 from ..faults.tools.cellbridge_tool import MAX_SAID, finding_of
 from ..faults.tools.finding import Finding
 from .planted import ALSO_RIGHT, FAULTS

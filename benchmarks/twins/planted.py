@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..faults.cases import ANY_NAME
-from ..faults.port_edits import PortFault, fault, inside
+from fixtures.planted_faults.cases import ANY_NAME
+from fixtures.planted_faults.port_edits import PortFault, fault, inside
 
 BOTH = ("structure", "attribute")
 ANY_KIND = ("weight", "structure", "attribute", "layout")

@@ -14,9 +14,9 @@ from torch.utils import _pytree as pytree
 
 from cellbridge.parity.sides.eager import Eager
 from cellbridge.runtime.nn import Cell
+from fixtures.planted_faults.port_edits import PortFault
+from fixtures.planted_faults.running import arrays_in, difference, double_arguments, largest, run_cell
 
-from ..faults.port_edits import PortFault
-from ..faults.running import arrays_in, difference, double_arguments, largest, run_cell
 from .twin import SEED, Twin
 
 LEAST = 1e-6
@@ -107,7 +107,7 @@ def _outputs(side: Any, arguments: tuple[Any, ...]) -> list[Tensor]:
         with Eager().prepare(side, values, "float64", False):
             return [torch.as_tensor(array) for array in arrays_in(run_cell(side, detached, False))]
     if not isinstance(side, nn.Module):
-        from ..faults.jax_port_faults import outputs_of_port
+        from fixtures.planted_faults.jax_port_faults import outputs_of_port
 
         arrays = outputs_of_port(side, detached, "float64")
         return [torch.as_tensor(array) for array in arrays]

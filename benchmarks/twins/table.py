@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..faults.cases import SOUND
+from fixtures.planted_faults.cases import SOUND
+
 from .measuring import CODE, WEIGHTS
 
 Row = Mapping[str, Any]

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..faults.port_edits import PortFault
-from ..faults.source_edits import edited
+from fixtures.planted_faults.port_edits import PortFault
+from fixtures.planted_faults.source_edits import edited
 
 SEED = 50
 PAIRS = f"{__package__}.pairs"

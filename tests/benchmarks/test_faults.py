@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from benchmarks.faults import catalogue, table
+from benchmarks.faults import table
 from benchmarks.faults.__main__ import select
-from benchmarks.faults.cases import Case, Either
 from benchmarks.faults.judge import judge, matches
 from benchmarks.faults.outcomes import run
-from benchmarks.faults.pairs import Pair
-from benchmarks.faults.proving import problems
 from benchmarks.faults.tools.finding import Finding
+from fixtures.planted_faults import catalogue
+from fixtures.planted_faults.cases import Case, Either
+from fixtures.planted_faults.pairs import Pair
+from fixtures.planted_faults.proving import problems
 
 CASES = catalogue.cases()
 KINDS = tuple(dict.fromkeys(case.kind for case in CASES))

@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.faults.cases import Case
-from benchmarks.faults.pairs import Pair
-from benchmarks.faults.source_edits import edited_text
 from benchmarks.faults.tools.finding import Finding
 from benchmarks.twins import table
 from benchmarks.twins.measuring import PARTS, coverage, faults_of, judged, measure
 from benchmarks.twins.planted import FAULTS
 from benchmarks.twins.proving import problems
 from benchmarks.twins.twin import PAIRS, Twin, twins
+from fixtures.planted_faults.cases import Case
+from fixtures.planted_faults.pairs import Pair
+from fixtures.planted_faults.source_edits import edited_text
 
 QUICK = "unet/skip last"
 

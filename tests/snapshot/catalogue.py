@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from benchmarks.faults import catalogue as faults
+from fixtures.planted_faults import catalogue as faults
 from tests.snapshot import commands
 from tests.snapshot.case import Case
 

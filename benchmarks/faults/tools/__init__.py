@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..pairs import Pair
+from fixtures.planted_faults.pairs import Pair
+
 from .finding import Finding
 
 Tool = Callable[[Pair], Finding | None]

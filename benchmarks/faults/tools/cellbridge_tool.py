@@ -13,8 +13,8 @@ import onnx
 from cellbridge import parity
 from cellbridge.parity.checking.onnx_files.compare import compare_onnx
 from cellbridge.runtime.errors import CellbridgeError
+from fixtures.planted_faults.pairs import Pair
 
-from ..pairs import Pair
 from .finding import Finding
 
 MAX_SAID = 400

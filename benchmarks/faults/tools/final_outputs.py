@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..pairs import Pair
-from ..running import Arrays, outputs_of
+from fixtures.planted_faults.pairs import Pair
+from fixtures.planted_faults.running import Arrays, outputs_of
+
 from .finding import Finding
 
 RTOL, ATOL = 1e-3, 1e-5

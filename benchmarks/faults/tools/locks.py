@@ -16,8 +16,8 @@ from cellbridge.parity.jobs.locks.snapshot import take_snapshot
 from cellbridge.parity.options import Options
 from cellbridge.recorder import library_versions
 from cellbridge.runtime.errors import CellbridgeError
+from fixtures.planted_faults.pairs import Pair
 
-from ..pairs import Pair
 from .cellbridge_tool import MAX_SAID, finding_of
 from .finding import Finding
 

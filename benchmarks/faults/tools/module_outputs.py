@@ -12,8 +12,9 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from ..pairs import Pair
-from ..running import Arrays, run_module
+from fixtures.planted_faults.pairs import Pair
+from fixtures.planted_faults.running import Arrays, run_module
+
 from .final_outputs import close
 from .finding import Finding
 

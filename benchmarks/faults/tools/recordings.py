@@ -20,8 +20,8 @@ from cellbridge.parity.checking.recordings.recording import Recording, open_reco
 from cellbridge.parity.sides.records import OUTPUT, OUTPUT_GRADIENT, Key
 from cellbridge.recorder import Recorder
 from cellbridge.runtime.errors import CellbridgeError
+from fixtures.planted_faults.pairs import Pair
 
-from ..pairs import Pair
 from .cellbridge_tool import MAX_SAID, finding_of
 from .finding import Finding
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.faults import trained_networks
-from benchmarks.faults.recipes import Recipe, cell_script, torch_script
 from cellbridge.parity import check_training, compare_training
 from cellbridge.parity.jobs.training import program_steps
 from cellbridge.parity.report.junit import to_xml
 from cellbridge.runtime import Tensor, ops, optim
 from cellbridge.runtime import nn as cells
+from fixtures.planted_faults import trained_networks
+from fixtures.planted_faults.recipes import Recipe, cell_script, torch_script
 
 SGD = Recipe("SGD", {"lr": 0.1})
 HEAVY = Recipe("SGD", {"lr": 0.1, "momentum": 0.9})

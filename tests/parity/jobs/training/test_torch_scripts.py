@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.faults.recipes import Recipe, torch_script
 from cellbridge.parity import assert_training_parity, compare_training
 from cellbridge.runtime.errors import UsageError
+from fixtures.planted_faults.recipes import Recipe, torch_script
 
 ADAMW = Recipe("AdamW", {"lr": 0.01, "weight_decay": 0.1})
 GENERATOR = torch.Generator().manual_seed(0)
