@@ -30,7 +30,7 @@ class Agreement:
 
     Attributes:
         worst: the largest error, in units of its bar; 1 and less agree.
-        relative: the largest error, relative to the largest element of its tensor.
+        relative: the largest error, relative to the largest element of its tensor, or of all gradients.
         tensors: number of tensors that were compared.
         failing: keys of those that don't agree.
         gradients: whether gradients are among them.
@@ -247,7 +247,7 @@ class Evidence:
                 continue
             fields = judge("meaning", array, expected, expected, self.noise(key), tolerance, group)
             off = error(array, expected)[0] if is_floating(expected.dtype) else 0.0
-            largest = size(expected) if is_floating(expected.dtype) else 0.0
+            largest = max(size(expected), group) if is_floating(expected.dtype) else 0.0
             relative = max(relative, off / largest if largest else off)
             worst = max(worst, float(fields.get("ratio", 0.0)))
             if fields["status"] != PASS:

@@ -13,6 +13,7 @@ from . import (
     norms,
     recurrence,
     regrouping,
+    residuals,
     resizing,
     sampling,
     scans,
@@ -25,6 +26,7 @@ from . import (
 from .hypothesis import Entry
 
 NAMED: tuple[Entry, ...] = (
+    residuals.sides_of_norms,
     resizing.resizes,
     sampling.samples,
     recurrence.reset_gates,

@@ -151,7 +151,7 @@ def align(
         cells, paired = find(whole)
         paired = replace(paired, rounded=paired.rounded | merged.replaced)
     unplaced = {name for name in parameters if name.rpartition(".")[0] in cells.ownership.left_out}
-    may_be_elsewhere = not keeps_merged and not cells.is_right
+    may_be_elsewhere = not keeps_merged and not cells.is_right and not cells.moved
     likely = _likely_places(whole, plain, unplaced, paired) if may_be_elsewhere else None
     if likely is not None:
         others, again = find(likely.program, likely.places)

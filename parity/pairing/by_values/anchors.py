@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....runtime.errors import CellbridgeError
@@ -37,7 +37,7 @@ class Anchor:
 
 
 def find_anchors(
-    file: FileValues, tensors: Sequence[Crossing], parameters: Mapping[str, Array]
+    file: FileValues, tensors: Sequence[Crossing], parameters: Mapping[str, Array], moved: Collection[str] = ()
 ) -> dict[Crossing, Anchor]:
     """Return the tensors that Cells return, as far as one node has the parameters of the Cell and computes the same.
 
@@ -45,6 +45,7 @@ def find_anchors(
         file: the values of the file's program.
         tensors: the tensors that cross the module's boundaries.
         parameters: the module's parameters by name.
+        moved: paths of Cells that the file computes at another place.
     """
     boundaries = {key: tensor for tensor in tensors for key in tensor.keys}
     calls = Counter(key.path for key in boundaries if key.kind == OUTPUT)
@@ -57,7 +58,7 @@ def find_anchors(
         given = [key for key in boundaries if key.path == path and key.kind == INPUT]
         returned = [key for key in boundaries if key.path == path and key.kind == OUTPUT]
         using = nodes.get(frozenset(prints), [])
-        if len(given) == len(returned) == len(using) == calls[path] == 1:
+        if len(given) == len(returned) == len(using) == calls[path] == 1 and path not in moved:
             node, entering = using[0]
             tensor, result = boundaries[given[0]], boundaries[returned[0]]
             if _computes(file, node, entering, tensor, result):

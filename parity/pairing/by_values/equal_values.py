@@ -75,13 +75,16 @@ def _divide(file: FileValues, places: dict[Crossing, Value], output: Mapping[tup
 
 
 def _last_before(file: FileValues, place: Value, ends: Collection[Value], taken: Collection[Value]) -> Value:
-    """Return the last equal value on which all ends depend."""
+    """Return the last equal value on which all ends depend, and by way of which alone they depend on the place."""
     found = [
         value
         for value in file.flat.after(place)
         if value not in taken and _equal(file, value, place) and all(end in file.flat.after(value) for end in ends)
     ]
-    return max(found, key=file.rank.__getitem__, default=place)
+    for value in sorted(found, key=file.rank.__getitem__, reverse=True):
+        if file.flat.after(place, but_not_by=value).isdisjoint(ends):
+            return value
+    return place
 
 
 def _last_before_branch(file: FileValues, place: Value, order: int, orders: Mapping[Value, int]) -> Value:

@@ -17,6 +17,7 @@ from .divided_products import divide_products
 from .file_values import FileValues
 from .flat import FlatProgram
 from .joined_values import Joined, JoinFinder, with_joined
+from .moved_cells import Moves, find_moves
 from .places import PlaceFinder, Places
 from .regrouped_sums import with_biases_added_first
 from .views import View, ViewFinder, used_views, with_views
@@ -33,12 +34,14 @@ class Placed:
         places: the places.
         shapes: the shapes of the program's values.
         is_right: whether the program's results are the module's, with none of its tensors in their places.
+        moves: what the program computes at another place.
     """
 
     flat: FlatProgram
     places: Places
     shapes: Mapping[Value, tuple[int, ...]]
     is_right: bool
+    moves: Moves
 
 
 def place_tensors(
@@ -66,10 +69,32 @@ def place_tensors(
     file = FileValues(FlatProgram(program), samples)
     regrouped = with_biases_added_first(file.flat, lambda value: _is_tensor(file, value, tensors))
     if regrouped is not file.flat.program:
-        file, program = FileValues(FlatProgram(regrouped), samples), regrouped
+        file = FileValues(FlatProgram(regrouped), samples)
     at_ends = ends(file.flat.program)
     is_right = _agrees(file, at_ends)
     places = Places() if is_right else _with_likely_places(file, tensors, at_ends, likely)
+    placed = _place(file, samples, tensors, ends, parameters, places, is_right, Moves())
+    lacking = any(tensor.can_have_a_place and tensor not in placed.places.of for tensor in tensors)
+    if not is_right and (lacking or placed.places.by_trial):
+        moves = find_moves(file.flat, tensors, parameters)
+        if moves.cells:
+            file = FileValues(file.flat, samples)
+            return _place(file, samples, tensors, ends, parameters, Places(), is_right, moves)
+    return placed
+
+
+def _place(
+    file: FileValues,
+    samples: Sequence[Sequence[Array]],
+    tensors: Sequence[Crossing],
+    ends: Callable[[Program], dict[Crossing, Value]],
+    parameters: Mapping[str, Array],
+    places: Places,
+    is_right: bool,
+    moves: Moves,
+) -> Placed:
+    """Find the tensors of a module in a program of which some places are known and some Cells were moved."""
+    program = file.flat.program
     for number in range(MOST_ROUNDS):
         if (divided := divide_batches(file, tensors, places.of)) is not None:
             program = divided
@@ -82,9 +107,11 @@ def place_tensors(
         if joined or views:
             whole = with_views(with_joined(program, joined), views)
             file = FileValues(FlatProgram(whole), samples, file.fed)
-        anchors = find_anchors(file, tensors, parameters)
+        anchors = find_anchors(file, tensors, parameters, moves.cells)
         proposed = {tensor: whole.tensor for tensor, whole in in_parts.items()}
-        places = PlaceFinder(file, tensors, ends(file.flat.program), places, proposed, anchors, supposed).find()
+        places = PlaceFinder(
+            file, tensors, ends(file.flat.program), places, proposed, anchors, moves.ends, supposed
+        ).find()
         kept = set(places.of.values())
         joined = [tensor for tensor in joined if not kept.isdisjoint((tensor.tensor, *tensor.restored))]
         program = with_views(with_joined(program, joined), used_views(views, kept))
@@ -94,7 +121,7 @@ def place_tensors(
     if any(file.values[value][0].shape != arrays[0].shape for value, arrays in file.fed.items()):
         file = FileValues(file.flat, samples)  # what follows has the shapes of the module's tensors
     shapes = {value: tuple(arrays[0].shape) for value, arrays in file.values.items()}
-    return Placed(FlatProgram(divide_products(program, kept)), places, shapes, is_right)
+    return Placed(FlatProgram(divide_products(program, kept)), places, shapes, is_right, moves)
 
 
 def _agrees(file: FileValues, ends: Mapping[Crossing, Value]) -> bool:

@@ -34,7 +34,7 @@ class FlatProgram:
     def __init__(self, program: Program) -> None:
         self.program = with_computed_results(without_boundaries(program))
         self._ends: dict[str, Ends] = {}
-        self._after: dict[Value, frozenset[Value]] = {}
+        self._after: dict[tuple[Value, Value | None], frozenset[Value]] = {}
         self._position = {value: n for n, node in enumerate(self.program.nodes) for value in node.outputs}
 
     @cached_property
@@ -46,15 +46,16 @@ class FlatProgram:
                 found.setdefault(value, []).append(node)
         return found
 
-    def after(self, value: Value) -> frozenset[Value]:
-        """The values that depend on a value."""
-        if value not in self._after:
+    def after(self, value: Value, but_not_by: Value | None = None) -> frozenset[Value]:
+        """The values that depend on a value, or those that do by another way than by another value alone."""
+        known = self._after.get((value, but_not_by))
+        if known is None:
             reached = {value}
             for node in self.program.nodes[self._position.get(value, 0) :]:
                 if not reached.isdisjoint(node.inputs):
-                    reached.update(node.outputs)
-            self._after[value] = frozenset(reached - {value})
-        return self._after[value]
+                    reached.update(v for v in node.outputs if v is not but_not_by)
+            known = self._after[value, but_not_by] = frozenset(reached - {value})
+        return known
 
     def path_of(self, node: Node) -> str:
         """The path that the file gives for a node; empty if it gives none."""

@@ -34,6 +34,7 @@ class FoundCells:
         bypassed: boundaries at which gradients aren't judged, since values get past their Cells.
         bypassed_paths: the Cells whose parameter gradients aren't judged for that reason.
         is_right: whether the program's results are the module's.
+        moved: paths of the Cells that the program computes at another place.
     """
 
     tensors: Sequence[Crossing]
@@ -45,6 +46,7 @@ class FoundCells:
     bypassed: frozenset[Key]
     bypassed_paths: frozenset[str]
     is_right: bool
+    moved: frozenset[str]
 
 
 def find_cells(
@@ -70,10 +72,13 @@ def find_cells(
         with_moved_parameters(program), samples, tensors, lambda program: ends(program, tensors), parameters, likely
     )
     flat, places = placed.flat, placed.places
-    ownership = own_nodes(flat, truth, [*dict.fromkeys([*tensors, *places.of])], places.of)  # some were divided
+    crossing = [*dict.fromkeys([*tensors, *places.of])]  # some were divided
+    ownership = own_nodes(flat, truth, crossing, places.of, placed.moves)
     shared = copy_shared_nodes(flat.program, ownership)
     marked = mark(*shared)
     excused = excuse(flat, places.of, placed.shapes, marked.kept, lambda value: ownership.path_of(flat, value))
     bypassed, paths = bypassed_gradients(*shared)
     excused = excused.with_gradients(bypassed, paths)
-    return FoundCells(tensors, flat, places, ownership, marked, excused, bypassed, paths, placed.is_right)
+    return FoundCells(
+        tensors, flat, places, ownership, marked, excused, bypassed, paths, placed.is_right, placed.moves.cells
+    )

@@ -10,9 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ....runtime.ir.types import CellCall, Node, Value
+from ...results.cell_report import is_inside
 from ...sides.records import INPUT, OUTPUT, Key, Records
 from .crossings import Crossing, is_idle
 from .flat import COPYING, FlatProgram
+from .moved_cells import Moves
 
 Events = list[tuple[int, Key, Value]]
 """Calls by number, and the boundaries of each with their places, in the order of the module."""
@@ -47,12 +49,16 @@ class Ownership:
 
 
 def own_nodes(
-    flat: FlatProgram, truth: Records, tensors: Sequence[Crossing], places: Mapping[Crossing, Value]
+    flat: FlatProgram,
+    truth: Records,
+    tensors: Sequence[Crossing],
+    places: Mapping[Crossing, Value],
+    moves: Moves,
 ) -> Ownership:
     """Return the Cells that can be judged, and what belongs to them."""
     crossing = {key: one for one in tensors for key in one.keys}
     place = {key: places[one] for key, one in crossing.items() if one in places}
-    left_out: dict[str, str] = {}
+    left_out = dict.fromkeys(moves.divided, "the file computes a Cell inside it at another place")
     while True:
         found = Ownership(_without(truth.calls, left_out), left_out=left_out)
         keys = _keys_of(found.calls, truth)
@@ -60,7 +66,11 @@ def own_nodes(
         reasons = {
             call.path: reason
             for number, call in enumerate(found.calls)
-            if number and (reason := _obstacle(flat, found, number, keys[number], place, crossing, truth))
+            if number
+            and (
+                reason := _obstacle(flat, found, number, keys[number], place, crossing, truth)
+                or _moved_into(found, number, moves)
+            )
         }
         if not reasons:
             numbers = {(call.path, call.index): number for number, call in enumerate(found.calls)}
@@ -167,6 +177,14 @@ def _obstacle(
     if entering and not any(found.is_inside(found.owner[node], number) for node in using):
         return "the file computes it together with another Cell"
     return ""
+
+
+def _moved_into(found: Ownership, number: int, moves: Moves) -> str:
+    """Return why a call can't be judged in which the file computes a Cell that isn't inside it; empty if it can."""
+    path = found.calls[number].path
+    owned = (value for node, owner in found.owner.items() if owner == number for value in node.outputs)
+    moved = {moves.values[value] for value in owned if value in moves.values}
+    return "" if all(is_inside(other, path) for other in moved) else "the file computes another Cell in it"
 
 
 def _with_copies(flat: FlatProgram, values: Collection[Value]) -> set[Value]:

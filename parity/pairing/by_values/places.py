@@ -58,6 +58,7 @@ class PlaceFinder:
         known: places found before.
         proposed: values that may be the places of tensors, though numbers in them are wrong.
         anchors: see `find_anchors`.
+        ends_of_moved: see `Moves.ends`.
         supposed: values of the program that only a tensor in a supposed layout needs.
     """
 
@@ -69,12 +70,14 @@ class PlaceFinder:
         known: Places,
         proposed: Mapping[Crossing, Value],
         anchors: Mapping[Crossing, Anchor],
+        ends_of_moved: Mapping[Crossing, Value],
         supposed: Collection[Value],
     ) -> None:
         self.file = file
         self.flat = file.flat
         self.proposed = proposed
         self.anchors = anchors
+        self.ends_of_moved = ends_of_moved
         self.supposed = supposed
         self.tensors = [one for one in tensors if (one.varies or one.trained) and (one.floating or one not in fixed)]
         self.ends = {one: place for one, place in fixed.items() if any(k == OUTPUT for _, _, k, _ in one.keys)}
@@ -101,7 +104,15 @@ class PlaceFinder:
         """Find one more place other than by agreement; return whether there is one."""
         if self._agrees():
             return self._repair(everywhere=False)
-        return self._repair(everywhere=True) or self._anchor() or self._match_first() or self._trust()
+        return self._end() or self._repair(everywhere=True) or self._anchor() or self._match_first() or self._trust()
+
+    def _end(self) -> bool:
+        """Give a place to the first result of a Cell that holds a moved one; return whether there is one."""
+        taken = set(self.places.of.values())
+        for one, value in self.ends_of_moved.items():
+            if one not in self.places.of and value in self.file.rank and value not in taken:
+                return self._place(one, value)
+        return False
 
     def _anchor(self) -> bool:
         """Give a place to the first tensor that has an anchor; return whether there is one."""

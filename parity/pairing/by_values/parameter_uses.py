@@ -1,0 +1,96 @@
+"""Which nodes of a file use the parameters of which Cells, before any Cell is found: the numbers tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ....runtime.ir.types import Node, Value
+from ...sides.records import Array
+from .flat import FlatProgram
+from .parameter_rows import FEW_NUMBERS, fingerprint
+
+SAMPLED = 64
+"""So many numbers of a parameter say which of the module's it is made of."""
+
+
+def cells_of_nodes(flat: FlatProgram, parameters: Mapping[str, Array]) -> dict[Node, set[str] | None]:
+    """Return, for each node that uses parameters beside other operands, the paths of the Cells that have them.
+
+    None stands for a node with a parameter that isn't the module's. Where several parameters have the same numbers,
+    as norms have at first, and file and module have as many of them, they are the same in the order of use.
+
+    Args:
+        flat: the file's program.
+        parameters: the module's parameters by name, in the order in which it uses them.
+    """
+    used = _used_by(flat)
+    data = flat.program.constant_data
+    of_file: dict[bytes, list[Value]] = {}
+    for value in dict.fromkeys(value for values in used.values() for value in values):
+        of_file.setdefault(fingerprint(data[value]), []).append(value)
+    of_module: dict[bytes, list[str]] = {}
+    for name, array in parameters.items():
+        of_module.setdefault(fingerprint(array), []).append(name)
+    names: dict[Value, set[str]] = {}
+    for elements in of_file.keys() & of_module.keys():
+        if len(of_file[elements]) == len(of_module[elements]):
+            names |= {v: {name} for v, name in zip(of_file[elements], of_module[elements], strict=True)}
+    joined = [value for elements, values in of_file.items() if elements not in of_module for value in values]
+    parts = [name for elements, same in of_module.items() if elements not in of_file for name in same]
+    names |= _of_joined({value: data[value] for value in joined}, {name: parameters[name] for name in parts})
+    return {
+        node: {name.rpartition(".")[0] for value in values for name in names[value]}
+        if all(value in names for value in values)
+        else None
+        for node, values in used.items()
+    }
+
+
+def _used_by(flat: FlatProgram) -> dict[Node, list[Value]]:
+    """Return the parameters that nodes use beside other operands, as they are or arranged."""
+    data = flat.program.constant_data
+    origins: dict[Value, list[Value]] = {
+        value: [value] if array.size > 1 and array.dtype.kind == "f" else [] for value, array in data.items()
+    }
+    found: dict[Node, list[Value]] = {}
+    for node in flat.program.nodes:
+        operands = [value for value in node.inputs if value is not None]
+        used = [origin for value in operands for origin in origins.get(value, ())]
+        if all(value in origins for value in operands):
+            origins |= dict.fromkeys(node.outputs, used)
+        elif used:
+            found[node] = used
+    return found
+
+
+def _of_joined(joined: Mapping[Value, Array], parameters: Mapping[str, Array]) -> dict[Value, set[str]]:
+    """Return the parameters that others are made of, as queries, keys and values are fused: all numbers are theirs."""
+    sampled = {value: _sample(array) for value, array in joined.items()}
+    wanted = np.unique(np.concatenate([np.zeros(0, np.uint32), *sampled.values()]))
+    of_parameter = {name: _among(array, wanted) for name, array in parameters.items()}
+    found: dict[Value, set[str]] = {}
+    for value, numbers in sampled.items():
+        has = {name: np.isin(numbers, given) for name, given in of_parameter.items()}
+        count = sum(has.values(), np.zeros(len(numbers), int))
+        names = {name for name, given in has.items() if np.any(given & (count == 1))}  # by chance, others have it, too
+        if names and np.all(count > 0):
+            found[value] = names
+    return found
+
+
+def _sample(array: Array) -> Array:
+    """Return the bits of some numbers of an array."""
+    return np.unique(_bits(array.reshape(-1)[:: max(1, array.size // SAMPLED)]))
+
+
+def _among(array: Array, wanted: Array) -> Array:
+    """Return those of the wanted numbers that an array has."""
+    flat = array.reshape(-1)
+    parts = [_bits(flat[start : start + FEW_NUMBERS]) for start in range(0, flat.size, FEW_NUMBERS)]
+    return np.concatenate([part[np.isin(part, wanted)] for part in parts])
+
+
+def _bits(flat: Array) -> Array:
+    return (np.ascontiguousarray(flat, np.float32) + 0.0).view(np.uint32)
