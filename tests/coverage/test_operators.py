@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cellbridge.parity.inputs.generated_cases import case_names, run_check
-from cellbridge.parity.inputs.model_file import open_source
+from cellbridge.parity.inputs.user_source import open_source
 from cellbridge.runtime import ops
 from tests.coverage import gaps, operators
 from tests.coverage.operators import Outcome, database, differences, disagreements, try_entry

@@ -12,7 +12,7 @@ import sys
 from ....runtime.errors import CellbridgeError
 from ....runtime.visible import visible_text
 from ...inputs.generated_cases import run_check
-from ...inputs.model_file import open_source
+from ...inputs.user_source import open_source
 from ...report.layout import echo
 from .finding import CHECK
 from .result import CHECK_HOLDS

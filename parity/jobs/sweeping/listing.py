@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 
 from ....runtime.errors import CellbridgeError
+from ...inputs.definitions import OTHERS
 from ...inputs.generated_cases import CASES, CHECKS, case_names
-from ...inputs.model_file import OTHERS, open_source
+from ...inputs.user_source import open_source
 from .finding import CHECK
 
 

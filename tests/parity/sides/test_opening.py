@@ -24,7 +24,7 @@ CLASSES = {"Module", "Cell", "ModelProto", "JaxSide", "PathLike"}
 """Classes of networks, and of what names one. A Program is also what nodes hold, so it isn't counted here."""
 ELSEWHERE = {
     "causes/runtime_faults/nodes.py": 1,  # a model of ONNX Runtime, or its path
-    "inputs/model_file.py": 4,  # what a model file may define
+    "inputs/definitions.py": 4,  # what a model file may define
     "checking/onnx_files/module_and_file.py": 3,  # a model, or the path of its file
     "jobs/parallel/worker.py": 1,  # what parallelize() has returned
     "checking/quantized/parts.py": 1,  # a model, or its path

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from cellbridge.parity.cli import main
 from cellbridge.parity.inputs.generated_cases import case_names, run_check
-from cellbridge.parity.inputs.model_file import open_source
+from cellbridge.parity.inputs.user_source import open_source
 from cellbridge.parity.jobs.sweeping.changed import files_of
 from cellbridge.parity.jobs.sweeping.finding import find_models
 from cellbridge.parity.jobs.sweeping.store import Store
