@@ -17,7 +17,7 @@ from ..options import Options
 from ..pairing.modules.answers import answers_of
 from ..report.globs import list_names
 from ..report.report import Report
-from ..results.comparison import Comparison
+from ..results.comparison import PASS, Comparison
 from ..sides.abilities import HasProgram
 from ..sides.records import Array, Records
 from ..sides.run import OUTPUTS, ReferenceRun, Run, Wanted
@@ -56,6 +56,23 @@ class Candidate:
     side: SideWithProgram
     at_results: Callable[[Collection[str]], Side]
     is_probed: bool = True
+
+
+@dataclass(frozen=True)
+class _Results:
+    """What was found out about the results of a candidate itself.
+
+    Attributes:
+        comparisons: the comparisons of the results.
+        probes: names of the further inputs.
+        notes: remarks for the reader of the report.
+        probing_seconds: the seconds that further inputs took.
+    """
+
+    comparisons: list[Comparison]
+    probes: list[str]
+    notes: list[str]
+    probing_seconds: float
 
 
 def compare_by_values(
@@ -100,27 +117,35 @@ def compare_by_values(
 
 
 def _judge(pair: ModuleAndFile, reference: TorchSide, candidate: Candidate) -> Report:
-    """Compare a candidate's program Cell by Cell, and the candidate itself with the reference at the results."""
-    side, options = candidate.side, pair.options
+    """Compare the candidate itself with the reference at the results, and its program Cell by Cell.
+
+    On further inputs, outputs are those of the candidate itself, whose code may take another way there, and gradients
+    those of its program. Only what fails there is looked for in the program, too.
+    """
     alignment = pair.align_inputs(reference.args, dict(reference.kwargs))
-    report = pair.judge_alignment(alignment)
-    itself = candidate.at_results([each for each in side.parameters() if alignment.side.is_computed(each)])
-    del alignment
-    gc.collect()  # its sides have programs in other dtypes, and circles hold them
+    computed = [name for name in candidate.side.parameters() if alignment.side.is_computed(name)]
+    results = _judge_results(pair, reference, candidate.at_results(computed), is_probed=candidate.is_probed)
+    gc.collect()  # circles hold records
     give_back_freed_memory()
-    probed = replace(options, probe=options.probe and candidate.is_probed)
-    # on further inputs, gradients were compared in its program
-    trial = Trial(reference, [itself], probed, pair.progress, [reference, itself], probes_gradients=False)
-    of_itself = [c for _, c in trial.judge(itself) if c.feeding != "isolated" and c.kind in END_TO_END]
+    passes = all(c.status == PASS for c in results.comparisons)
+    report = pair.judge_alignment(alignment, on_probes="gradients" if passes and candidate.is_probed else "all")
     root = report.cells[""]
-    root.comparisons = [c for c in root.comparisons if not _is_end_to_end(c)] + of_itself
-    report.probes += [probe for probe in trial.report().probes if probe not in report.probes]
-    report.probing_seconds += trial.probing_seconds
-    also_compared = f"{side.name} was also compared on"
-    is_said = any(note.startswith(also_compared) for note in report.notes)
-    notes = [note for note in trial.notes if not (is_said and note.startswith(also_compared))]
-    report.notes += [note for note in notes if note not in report.notes]
+    root.comparisons = [c for c in root.comparisons if not _is_end_to_end(c)] + results.comparisons
+    report.probes = [*results.probes, *(probe for probe in report.probes if probe not in results.probes)]
+    report.probing_seconds += results.probing_seconds
+    also_compared = f"{candidate.side.name} was also compared on"
+    if any(note.startswith(also_compared) for note in results.notes):
+        report.notes = [note for note in report.notes if not note.startswith(also_compared)]
+    report.notes += [note for note in results.notes if note not in report.notes]
     return report
+
+
+def _judge_results(pair: ModuleAndFile, reference: TorchSide, itself: Side, *, is_probed: bool) -> _Results:
+    """Compare the candidate itself with the reference at the results."""
+    options = replace(pair.options, probe=pair.options.probe and is_probed)
+    trial = Trial(reference, [itself], options, pair.progress, [reference, itself], on_probes="outputs")
+    found = [c for _, c in trial.judge(itself, ["end to end"]) if c.feeding != "isolated" and c.kind in END_TO_END]
+    return _Results(found, trial.report().probes, trial.notes, trial.probing_seconds)
 
 
 def by_names_note(error: CellbridgeError) -> str:

@@ -10,6 +10,7 @@ from ..results.comparison import FAIL
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.side import Side
 from ..support.progress import Progress
+from .probing.probe import OnProbes
 from .second_call import SECOND_CALL, THIRD_CALL
 from .trial import Trial
 
@@ -25,6 +26,8 @@ def judge_sides(
     options: Options,
     progress: Progress,
     rounded: Sequence[Side] = (),
+    *,
+    on_probes: OnProbes = "all",
 ) -> Report:
     """Compare sides with a reference, and return the report.
 
@@ -34,8 +37,9 @@ def judge_sides(
         options: options of the run.
         progress: receives the stages of the run.
         rounded: the sides, which may include the reference, whose numbers may have been rounded to float32.
+        on_probes: what is compared on further inputs.
     """
-    trial = Trial(reference, candidates, options, progress, rounded)
+    trial = Trial(reference, candidates, options, progress, rounded, on_probes=on_probes)
     report = trial.report()
     for side in candidates:
         for path, comparison in trial.judge(side):

@@ -35,6 +35,7 @@ from .comparer import CellComparisons, compare_parameters, fails
 from .dtypes import compare_dtypes
 from .error_shares import SharesOfError
 from .noise import Noise
+from .probing.probe import OnProbes
 from .probing.prober import Prober
 from .run_judge import RunJudge
 from .second_call import SecondCall
@@ -65,7 +66,7 @@ class Trial:
         progress: Progress,
         rounded: Sequence[Side] = (),
         *,
-        probes_gradients: bool = True,
+        on_probes: OnProbes = "all",
     ) -> None:
         self.reference = reference
         self.sides = sides
@@ -117,12 +118,13 @@ class Trial:
                 reference,
                 self.truth,
                 self.replayed,
-                options if probes_gradients else replace(options, grads=False),
+                options,
                 self.working_dtype,
                 self.owners,
                 self.rounded,
                 self._choices,
                 several=len(sides) > 1,
+                compared=on_probes,
             )
         elif options.probe:
             self.notes.append(
@@ -151,16 +153,21 @@ class Trial:
             )
         return self._noises[feeding, dtype]
 
-    def judge(self, side: Side) -> CellComparisons:
-        """Return a side's comparisons as (Cell path, comparison); with `fail_fast`, up to the first failing run."""
+    def judge(self, side: Side, feedings: Sequence[str] = (ISOLATED, END_TO_END)) -> CellComparisons:
+        """Return a side's comparisons as (Cell path, comparison); with `fail_fast`, up to the first failing run.
+
+        Args:
+            side: the side.
+            feedings: where Cells have their inputs from; a side without Cells is judged end to end alone.
+        """
         self._search.judged.append(side)
-        found = self._judge(side)
+        found = self._judge(side, feedings)
         if fails(found) and not self._has_looked_for_choices and self._choices.may_order and self._replay_choices():
             self._noises.clear()
             self._search.forget(side)
             if self.prober is not None:
                 self.prober.restart(side, self.replayed)
-            found = self._judge(side)
+            found = self._judge(side, feedings)
         return found + self._operator_faults(side)
 
     def _operator_faults(self, side: Side) -> CellComparisons:
@@ -185,10 +192,10 @@ class Trial:
         self.replayed = replace(self.replayed, reference=replace(self.replayed.reference, choices=choices))
         return bool(choices)
 
-    def _judge(self, side: Side) -> CellComparisons:
+    def _judge(self, side: Side, feedings: Sequence[str]) -> CellComparisons:
         can = side.capabilities
         grads = self.options.grads and can.gradients
-        feedings = [ISOLATED, END_TO_END] if can.has_cells else [END_TO_END]
+        feedings = [feeding for feeding in feedings if can.has_cells or feeding == END_TO_END]
         self.progress.stage(side.name, len(can.checks) * len(feedings))
         found: CellComparisons = []
         left_out: CellComparisons = []

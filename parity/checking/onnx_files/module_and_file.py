@@ -33,6 +33,7 @@ from ...inputs.onnx_reading import OnnxFile, adapt_options, dtype_of, read
 from ...inputs.sizes import format_sizes, other_sizes, resize
 from ...judging.judging import judge_sides
 from ...judging.probing.plan import probes
+from ...judging.probing.probe import OnProbes
 from ...options import Options
 from ...pairing.by_values.alignment import Alignment, PairResults, align, order_of_inputs
 from ...pairing.by_values.flat import without_boundaries
@@ -110,8 +111,16 @@ class ModuleAndFile:
         side = replace(alignment.side, reference_in_a_file=in_a_file)
         return replace(alignment, side=side, notes=[*alignment.notes, *notes])
 
-    def judge_alignment(self, alignment: Alignment, runtime: OnnxModelSide | None = None) -> Report:
-        """Compare both sides Cell by Cell, and the results in ONNX Runtime by rounding."""
+    def judge_alignment(
+        self, alignment: Alignment, runtime: OnnxModelSide | None = None, *, on_probes: OnProbes = "all"
+    ) -> Report:
+        """Compare both sides Cell by Cell, and the results in ONNX Runtime by rounding.
+
+        Args:
+            alignment: both sides.
+            runtime: the file in ONNX Runtime; None to leave it out.
+            on_probes: what is compared on further inputs.
+        """
         notes = list(alignment.notes)
         options = self._options_for(alignment.side, notes)
         if runtime is not None and runtime.capabilities.numbers.quantized:
@@ -124,7 +133,7 @@ class ModuleAndFile:
         elif runtime is not None:
             sides.append(runtime)
         rounded: list[Side] = [alignment.reference, alignment.side]
-        report = judge_sides(alignment.reference, sides, options, self.progress, rounded)
+        report = judge_sides(alignment.reference, sides, options, self.progress, rounded, on_probes=on_probes)
         report.notes += notes
         report.pairs, report.weights = alignment.pairs, alignment.weights
         for path, cell in report.cells.items():

@@ -14,18 +14,25 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ....runtime.errors import CellbridgeError
 from ...inputs.affordable import LOOPS
 from ...sides.interpreter_side import InterpreterSide
-from ...sides.run import Arguments
 from ...sides.side import Side
 from ...sides.torch_side import TorchSide
 from .operations import watch
 from .values import Inputs, in_numpy
 
+Step = tuple[str, tuple[torch.Size, ...]]
+"""A call of an operator of torch: its name, and the shapes of its results."""
 MORE = 17
 """How much larger the integers are in a second run."""
 
 
-def takes_any_integers(side: Side, inputs: Inputs) -> bool:
-    """Whether the operations of a side and the shapes of their results are the same for larger integers."""
+def takes_any_integers(side: Side, inputs: Inputs, steps: list[Step] | None) -> bool:
+    """Whether the operations of a side and the shapes of their results are the same for larger integers.
+
+    Args:
+        side: the side.
+        inputs: the given inputs.
+        steps: what a module computes on them.
+    """
     if isinstance(side, InterpreterSide):
         program = side.in_interpreter().program
         return not program.symbol_readings and not any(node.op in LOOPS for node in program.nodes)
@@ -33,21 +40,17 @@ def takes_any_integers(side: Side, inputs: Inputs) -> bool:
         return True  # what runs only where the reference does, and on its program's values
     try:
         larger = inputs.changed(inputs.indices, in_numpy(lambda x: x + MORE))
-        return _steps(side, None) == _steps(side, larger)
+        return steps == watch(side, Shapes(), larger).steps
     except CellbridgeError:  # it doesn't take these
         return False
 
 
-def _steps(side: TorchSide, arguments: Arguments | None) -> list[tuple[str, tuple[torch.Size, ...]]]:
-    return watch(side, _Shapes(), arguments).steps
-
-
-class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A mode that collects torch's operators and the shapes of their results."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.steps: list[tuple[str, tuple[torch.Size, ...]]] = []
+        self.steps: list[Step] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))

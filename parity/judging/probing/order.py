@@ -25,8 +25,6 @@ from ....runtime.ir.types import Value, is_floating
 from ....runtime.ops.registry import get, ops_with
 from ...sides.interpreter_side import InterpreterSide
 from ...sides.side import Side
-from ...sides.torch_side import TorchSide
-from .operations import watch
 
 EXACT = ops_with(lambda of: of.exact or of.moves or of.compares) | {
     # torch's operators
@@ -104,10 +102,8 @@ class Order:
             self.jumps.update(jumps_behind(scale, ROUNDING[op]))
 
 
-def order_in(side: Side) -> Order:
-    """Return what a side does with equal elements; nothing is defined where its operations can't be seen."""
-    if isinstance(side, TorchSide):
-        return watch(side, _Watching()).order
+def order_of_program(side: Side) -> Order:
+    """Return what a program does with equal elements; nothing is defined where a side's operations can't be read."""
     if isinstance(side, InterpreterSide):
         try:
             return _of_program(side.in_interpreter().program)
@@ -148,7 +144,7 @@ class _Seen:
         self.tensors[id(tensor)] = tensor
 
 
-class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class WatchedOrder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A mode that follows which tensors are computed with rounding."""
 
     def __init__(self) -> None:

@@ -10,24 +10,21 @@ from torch.utils import _pytree as pytree
 
 from ....converter.capture.cell_hooks import input_slots
 from ....converter.capture.other_numbers import with_other_numbers
-from ....runtime.errors import CellbridgeError
-from ...results.notes import warnings_as_notes
-from ...sides.abilities import HasProgram
 from ...sides.cell_side import CellSide
 from ...sides.interpreter_side import InterpreterSide
-from ...sides.run import OUTPUTS, Arguments, Run
+from ...sides.run import Arguments
 from ...sides.side import Side
 from ...sides.torch_side import TorchSide
 from .data_dependent import takes_any_integers
 from .integers import index_probes, integer_probes
 from .lengths import MAX_SIZE, size_probes
+from .observed import Observed, observe
 from .of_programs import inputs_of_program, vocabularies_of
-from .order import order_in
 from .probe import Probe
 from .range_ends import DTYPE as RANGE
 from .range_ends import range_end_probes, takes_any_size
 from .switched_arguments import switched_argument_probes
-from .switches import of_programs, of_torch, ordinary
+from .switches import ordinary
 from .values import (
     Inputs,
     around,
@@ -44,17 +41,22 @@ from .values import (
 MAX_VOCABULARIES = 4
 
 
-def probes(reference: Side, side: Side) -> Iterator[Probe]:
+def probes(reference: Side, side: Side, there: Observed | None = None) -> Iterator[Probe]:
     """Yield the probes for a side: none if the reference is neither a module nor a program.
 
     Complex inputs aren't probed.
+
+    Args:
+        reference: the reference.
+        side: the side.
+        there: what the operations of the reference do, if that is known.
     """
     inputs = _inputs_of(reference)
     if inputs is None or any(tensor.is_complex() for tensor in inputs.tensors.values()):
         return
-    equal = order_in(reference)
-    equal_there = order_in(side)
-    switches = ordinary(_switches(reference, side) | equal.jumps | equal_there.jumps)
+    of_reference, of_side = there or observe(reference), observe(side)
+    equal, equal_there = of_reference.order, of_side.order
+    switches = ordinary(of_reference.switches | of_side.switches | equal.jumps | equal_there.jumps)
     clear = all(one.clear and (one.defined or not one.takes) for one in (equal, equal_there))
     if isinstance(reference, TorchSide):
         of_module = _of_module(inputs, reference, side)
@@ -68,7 +70,8 @@ def probes(reference: Side, side: Side) -> Iterator[Probe]:
     defined = equal.takes and equal.defined
     in_range = judges_nan and ("rounding", RANGE) in side.capabilities.checks
     any_size = in_range and bool(inputs.numbers) and takes_any_size(reference, inputs)
-    any_integers = bool(inputs.indices) and all(takes_any_integers(one, inputs) for one in (reference, side))
+    steps = ((reference, of_reference.steps), (side, of_side.steps))
+    any_integers = bool(inputs.indices) and all(takes_any_integers(network, inputs, own) for network, own in steps)
     yield from _in_turn(
         mask_probes(inputs),
         number_probes(inputs),
@@ -156,18 +159,3 @@ def _numbers(side: Side) -> set[int]:
         found |= {size for info in side.parameters().values() for size in info.data.shape}
         found |= {n for _, inner in side.cell.cells_and_names() for n in vars(inner).values() if type(n) is int}
     return {n for n in found if 1 < n < MAX_SIZE}
-
-
-def _switches(*sides: Side) -> set[float]:
-    """The values at which operations of both sides switch, as far as they can be read."""
-    found: set[float] = set()
-    for side in sides:
-        if isinstance(side, TorchSide):
-            found |= of_torch(lambda: side.run(Run("float64", OUTPUTS)))  # noqa: B023
-        elif isinstance(side, HasProgram):
-            try:
-                with warnings_as_notes():
-                    found |= of_programs([side.in_interpreter().program])
-            except CellbridgeError:  # its operations can't be read
-                continue
-    return found

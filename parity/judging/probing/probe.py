@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.utils import _pytree as pytree
@@ -13,6 +13,8 @@ from ...sides.run import Arguments
 
 Change = Callable[[torch.Tensor], torch.Tensor]
 """Returns other values for a tensor, in the same shape and dtype."""
+OnProbes = Literal["all", "outputs", "gradients"]
+"""What of a side is compared on probes."""
 
 
 @dataclass(frozen=True)

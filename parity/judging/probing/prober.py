@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 import ml_dtypes
 import numpy as np
@@ -41,9 +41,10 @@ from .no_faults import (
     is_of_calls_before,
     within_range,
 )
+from .observed import Observed, observe
 from .plan import probes
-from .probe import Change, Probe
-from .work import Budget
+from .probe import Change, OnProbes, Probe
+from .work import GRADIENT_SHARE, Budget
 
 LONGEST_SECONDS = 300.0
 """A guard, in case the work is estimated far too low."""
@@ -89,6 +90,7 @@ class Prober:
         rounded: the sides whose numbers may have been rounded to float32.
         choices: finds the reference's choices, such as the signs of eigenvectors.
         several: whether several sides are judged, for which the reference's runs are kept.
+        compared: what is compared.
         judged: names of the probes that a side was judged on.
         notes: remarks for the reader of the report.
         spent: seconds that probing took.
@@ -105,6 +107,7 @@ class Prober:
     rounded: Sequence[Side]
     choices: ChoiceFinder
     several: bool = True
+    compared: OnProbes = "all"
     judged: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     spent: float = 0.0
@@ -125,7 +128,8 @@ class Prober:
         """
         started, already = time.monotonic(), self.spent
         counts = {False: _Counts(), True: _Counts()}
-        budget, kept = Budget.of(self.reference), self._compares_gradients(side)
+        budget = Budget.of(self._observed.work, GRADIENT_SHARE if self.compared == "gradients" else 1.0)
+        kept = self._compares_gradients(side)
         struck, not_taken = False, dict[str, str]()
         found: CellComparisons = []
         after_calls: CellComparisons = []
@@ -237,15 +241,19 @@ class Prober:
     def _in_order(self, side: Side) -> Iterator[tuple[bool, Probe]]:
         """Yield the probes, with whether gradients are compared on them: first all without."""
         planned: list[Probe] = []
-        for probe in probes(self.reference, side):
+        for probe in probes(self.reference, side, self._observed):
             planned.append(probe)
-            if probe.has_outputs:
+            if probe.has_outputs and self.compared != "gradients":
                 yield False, probe
         if self._compares_gradients(side):
             yield from ((True, probe) for probe in planned if probe.has_gradients)
 
+    @cached_property
+    def _observed(self) -> Observed:
+        return observe(self.reference)
+
     def _compares_gradients(self, side: Side) -> bool:
-        return self.options.grads and side.capabilities.gradients
+        return self.compared != "outputs" and self.options.grads and side.capabilities.gradients
 
     def _on_reference(self, side: Side, probe: Probe, *, grads: bool) -> tuple[Run, Records] | None:
         """The settings and records of the reference's run in float64; None if it can't be judged by."""
@@ -480,7 +488,9 @@ def _at_root(truth: Records) -> dict[Key, Array]:
 
 def _note(side: str, reference: str, of_outputs: _Counts, of_gradients: _Counts, *, struck: bool) -> str:
     text = f"{side} was also compared on {of_outputs.judged} inputs derived from the given ones"
-    if of_gradients.judged:
+    if of_gradients.judged and not of_outputs.judged:
+        text = f"gradients of {side} were also compared on {of_gradients.judged} inputs derived from the given ones"
+    elif of_gradients.judged:
         text += f", with gradients on {of_gradients.judged}"
     if of_outputs.refused:
         text += f"; {reference} doesn't run, or isn't finite, on {of_outputs.refused} others"

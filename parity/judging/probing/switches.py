@@ -6,7 +6,7 @@ They are read from a program, or from the calls of torch's operators in a run, w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -39,22 +39,14 @@ def of_programs(programs: Iterable[Program]) -> set[float]:
     return {value for program in programs for value in _of_program(program)}
 
 
-def of_torch(run: Callable[[], object]) -> set[float]:
-    """Return the values at which torch's operators switch in what `run` computes."""
-    operators = _Operators()
-    with operators:
-        run()
-    return operators.values
-
-
 def ordinary(values: Iterable[float]) -> list[float]:
     """Return the values in ascending order, without those that stand for infinity; at most `MOST`, nearest to zero."""
     finite = {value for value in values if math.isfinite(value) and abs(value) < INFINITE}
     return sorted(sorted(finite, key=abs)[:MOST])
 
 
-class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A mode that collects such values from the arguments of torch's operators."""
+class Switches(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A mode that collects the values at which operations switch from the arguments of torch's operators."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -16,8 +16,6 @@ from ....runtime.ir.types import Value
 from ....runtime.ops.registry import ops_with
 from ...sides.interpreter_side import InterpreterSide
 from ...sides.side import Side
-from ...sides.torch_side import TorchSide
-from .operations import watch
 
 OF_AN_OPERATION = 2.0e5
 """The work of calling an operation, whatever its size."""
@@ -51,10 +49,9 @@ class Budget:
     done: float = 0.0
 
     @classmethod
-    def of(cls, reference: Side) -> Budget:
-        """The work of probing a side, by that of a run of the reference."""
-        run = work_of_run(reference)
-        return cls(run, max(LEAST, RUNS * run))
+    def of(cls, run: float, share: float = 1.0) -> Budget:
+        """The work of probing a side, or a share of it, by that of a run of the reference forward."""
+        return cls(run, share * max(LEAST, RUNS * run))
 
     def has_room(self, *, grads: bool, kept: bool) -> bool:
         """Whether another probe may be tried; with `kept`, a share of the work is left for gradients."""
@@ -65,10 +62,8 @@ class Budget:
         self.done += runs * self.run * (OF_A_GRADIENT if grads else 1.0) * larger
 
 
-def work_of_run(side: Side) -> float:
-    """Return the work of a run forward on the given inputs: multiplications, elements written, and calls."""
-    if isinstance(side, TorchSide):
-        return watch(side, _Counting()).work
+def work_of_program(side: Side) -> float:
+    """Return the work of a run of a program: multiplications, elements written, and calls; 0 for any other side."""
     return _of_program(side.in_interpreter().program) if isinstance(side, InterpreterSide) else 0.0
 
 
@@ -105,8 +100,8 @@ def _shape(value: Value) -> tuple[int, ...]:
     return tuple(dim if isinstance(dim, int) else 1 for dim in value.shape)
 
 
-class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A mode that counts the work of torch's operators."""
+class CountedWork(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A mode that counts the work of torch's operators: multiplications, elements written, and calls."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

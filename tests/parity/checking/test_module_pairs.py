@@ -101,6 +101,7 @@ class Port(nn.Module):
         self.ln, self.lm = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 11, bias=False)
 
     def forward(self, ids: Tensor) -> Tensor:
+        ids = ids.clamp(max=8) if self.fault == "clamped" else ids
         x = self.tok(ids[:, :6] if self.fault == "size" else ids)
         for block in self.blocks:
             x = block(x)
@@ -232,6 +233,17 @@ def test_what_shows_at_another_size_alone_is_found_in_the_network_itself() -> No
     assert compared("size", probe=False).ok
 
 
+@pytest.mark.probes
+def test_what_shows_on_further_inputs_alone_is_placed_in_the_program() -> None:
+    report = parity.compare(*pair("clamped"), torch.arange(6).reshape(1, 6))
+    assert report.failing == [""], str(report)
+    failures = {(c.kind, c.tensor, c.feeding, c.probe) for c in report.cells[""].failures}
+    assert failures >= {
+        ("passed value", "words input", "isolated", "ids up to 10"),
+        ("output", "['logits']", "end to end", "ids up to 10"),
+    }
+
+
 def test_names_that_the_user_gives_decide() -> None:
     report = compared(cells={"tok": "words"})
     assert not report.pairs
@@ -278,6 +290,8 @@ def test_a_wrapper_of_the_reference_itself() -> None:
 def test_further_inputs_are_told_once() -> None:
     report = compared()
     assert sum("was also compared on" in note for note in report.notes) == 1
+    assert sum("gradients of candidate were also compared on" in note for note in report.notes) == 1
+    assert len(set(report.probes)) == len(report.probes)
     assert report.probing_seconds > 0
 
 
