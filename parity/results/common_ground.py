@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .cell_report import CellReport, PairedCell, is_inside
+from .cell_report import CarriedWeight, CellReport, PairedCell, is_inside
 from .comparison import PASS, UNPAIRED
 from .network_verdict import NOT_SAME, NetworkVerdict
 
@@ -20,18 +20,20 @@ def nothing_in_common(
     sides: Sequence[str],
     cells: Mapping[str, CellReport],
     pairs: Sequence[PairedCell],
+    weights: Sequence[CarriedWeight],
     verdict: NetworkVerdict,
 ) -> str:
     """Return in a sentence that two networks have nothing in common; empty if they have.
 
     That is so if the results differ, no Cell inside fails, and the reference's Cells have no partner, but perhaps a few
-    that agree. They were looked for by values, or the candidate doesn't run. A Cell around Cells of which none has a
-    partner doesn't count: it is what lies between two places.
+    that agree, and neither have the weights of the others. They were looked for by values, or the candidate doesn't
+    run. A Cell around Cells of which none has a partner doesn't count: it is what lies between two places.
 
     Args:
         sides: names of the sides that are compared with the reference.
         cells: the reports by path.
         pairs: how they were paired.
+        weights: the weights that the candidate has of the reference.
         verdict: that on the networks as a whole.
     """
     alone = [path for path, cell in cells.items() if cell.presence == UNPAIRED]
@@ -47,6 +49,9 @@ def nothing_in_common(
         return ""
     own = (c for path in agreeing for c in cells[path].comparisons if c.feeding == "isolated")
     if any(c.status != PASS for c in own) or len(agreeing) > SHARE * len(inside):
+        return ""
+    holders = {weight.source.partition(" and ")[0].rpartition(".")[0] for weight in weights}
+    if not holders <= {*agreeing}:
         return ""
     (side,) = sides
     if verdict.because.startswith(RAISES) and not agreeing:

@@ -145,7 +145,9 @@ class NetworkResult:
     @property
     def nothing_in_common(self) -> str:
         """That the two networks have nothing in common, in a sentence; empty if they have."""
-        return nothing_in_common(self.sides, self.cells, self.pairs, self.network_verdict) if self.failed else ""
+        if not self.failed:
+            return ""
+        return nothing_in_common(self.sides, self.cells, self.pairs, self.weights, self.network_verdict)
 
     @property
     def conditions_in_words(self) -> list[str]:

@@ -145,6 +145,7 @@ def test_norms_on_the_other_side(norm: type[nn.Module], is_first: bool, trained:
     report = compare(norm, is_first, in_port=not is_first, trained=trained, blocks=blocks)
 
     assert report.failing == [f"blocks.{number}" for number in range(blocks)]
+    assert report.nothing_in_common == ""
     for path in report.failing:
         (cause,) = report.cells[path].causes
         sides = ("after the residual addition", "before the branch")
