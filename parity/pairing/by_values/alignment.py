@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,17 +10,15 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ....converter.capture.cell_hooks import input_slots
-from ....converter.structure.program_names import named_buffers, named_modules, named_parameters
-from ....runtime.errors import CellbridgeError, UsageError
+from ....converter.structure.program_names import named_modules
+from ....runtime.errors import UsageError
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Value, as_dtype
-from ....runtime.programs.call import as_array
 from ....runtime.tree import positional_arguments
 from ...correspondence.structures import match_results
 from ...dtypes import cast_floating
 from ...inputs.affordable import require_affordable, require_room_for_values
 from ...options import Options
-from ...report.globs import list_names, summarize_paths
 from ...results.cell_report import CarriedWeight, PairedCell
 from ...results.comparison import PASSED_ON, UNPAIRED
 from ...sides.imported import is_imported
@@ -30,19 +26,16 @@ from ...sides.interpreter_side import Arrange
 from ...sides.records import INPUT, OUTPUT, Key, Records
 from ...sides.reported_cells import presence_without_calls, used_parameters
 from ...sides.run import FORWARD, Run, Wanted
-from ...sides.side import ParameterInfo
 from ...sides.torch_side import TorchSide
-from .corrected_parameters import corrected_program, with_own_numbers
+from .alignment_notes import alignment_notes
 from .crossings import Crossing, other_sample
-from .flat import FlatProgram, without_boundaries
-from .found_cells import FoundCells, find_cells
-from .likely_places import LikelyPlaces, likely_places
-from .merged_weights import Merged, without_merged_weights
+from .flat import FlatProgram
+from .found_cells import FoundCells
 from .odd_shapes import constant_boundaries
 from .pairs import cell_pairs, merged_parameters, parameter_pairs, passed_on
-from .parameters import ModuleParameters, PairedParameters
+from .parameters import PairedParameters
+from .search import Search
 from .sides import FileSide, ModuleSide
-from .wrong_parameters import pair_all_parameters
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 PairResults = Callable[[Records], Sequence[int | None] | None]
@@ -102,12 +95,9 @@ def align(
         CellbridgeError: the module or the program doesn't run on these inputs, or doesn't fit into memory.
     """
     args, kwargs = arguments
-    how: dict[str, Any] = {
-        "train": options.train, "loss": options.loss, "working_dtype": options.dtype, "seed": options.seed,
-    }  # fmt: skip
     first = arrange(args, kwargs)
     require_affordable(program, first, grads=options.grads)
-    plain = TorchSide(reference, module, args, kwargs, **how)
+    plain = TorchSide.of_options(reference, module, args, kwargs, options)
     truth = plain.run(Run("float64", Wanted(options.grads)))
     program, outputs = _with_results_of(program, truth, pair_results(truth))
     program = program.replace(arguments=positional_arguments(len(program.inputs)))
@@ -115,7 +105,7 @@ def align(
     samples, records = [first], [truth]
     if (other := other_sample(args, kwargs)) is not None:
         try:
-            records.append(TorchSide(reference, module, *other, **how).run(Run("float64", FORWARD)))
+            records.append(TorchSide.of_options(reference, module, *other, options).run(Run("float64", FORWARD)))
             samples.append(arrange(*other))
         except UsageError:  # the module doesn't take these numbers
             del records[1:]
@@ -123,136 +113,44 @@ def align(
     dtype = as_dtype(options.dtype)
     given = [[cast_floating(array, dtype) for array in arrays] for arrays in samples]
     order = order_of_inputs(arguments, arrange)
-    parameters = plain.parameters()
-    buffers = [as_array(buffer) for _, buffer in named_buffers(module)]
-    of_module = ModuleParameters(parameters, buffers, _shared(module))
 
     def ends(program: Program, tensors: Sequence[Crossing]) -> dict[Crossing, Value]:
         return _fixed(program, tensors, truth, order, outputs, module, arguments)
 
-    def file_side(cells: FoundCells, paired: PairedParameters, untrained: Mapping[str, int]) -> FileSide:
+    def side_of(cells: FoundCells, paired: PairedParameters) -> FileSide:
+        rows = _untrained_rows(module, paired.paired) if is_imported(program) else {}
         return FileSide(
             name, paired.program, tuple(first), {}, aliases=cells.marked.aliases, paired=paired.paired,
-            excused=cells.excused, untrained_rows=untrained, arrange=arrange, working_dtype=options.dtype,
+            excused=cells.excused, untrained_rows=rows, arrange=arrange, working_dtype=options.dtype,
             seed=options.seed, rounded=paired.rounded, computed=paired.computed,
         )  # fmt: skip
 
-    def find(program: Program, likely: Mapping[Key, Value] | None = None) -> tuple[FoundCells, PairedParameters]:
-        arrays = {name: info.data for name, info in parameters.items()}
-        cells = find_cells(program, given, records, ends, arrays, likely or {})
-        side_of = functools.partial(file_side, cells, untrained={})
-        return cells, pair_all_parameters(cells.marked.program, of_module, side_of, truth)
-
-    whole = flat.program
-    cells, paired = find(whole)
-    merged = None if keeps_merged else _without_merged_weights(whole, plain, _lacking(parameters, paired), paired)
-    if merged is not None:
-        whole = merged.program
-        cells, paired = find(whole)
-        paired = replace(paired, rounded=paired.rounded | merged.replaced)
-    unplaced = {name for name in parameters if name.rpartition(".")[0] in cells.ownership.left_out}
-    may_be_elsewhere = not keeps_merged and not cells.is_right and not cells.moved
-    likely = _likely_places(whole, plain, unplaced, paired) if may_be_elsewhere else None
-    if likely is not None:
-        others, again = find(likely.program, likely.places)
-        if len(others.ownership.left_out) < len(cells.ownership.left_out):
-            whole, cells = likely.program, others
-            paired = replace(again, rounded=again.rounded | (merged.replaced if merged is not None else set()))
-    if paired.corrected:
-        others, corrected = find(corrected_program(whole, cells.marked.program, paired))
-        if (own := with_own_numbers(corrected, paired)) is not None:
-            cells, paired = others, own
-    found, marked = cells.ownership, cells.marked
-    paths = {call.path for call in found.calls}
+    search = Search(plain, given, records, ends, side_of, keeps_other_code=keeps_merged)
+    match = search.match(flat.program)
+    cells, paired = match.cells, match.paired
     cells = replace(cells, excused=cells.excused.with_gradients(constant_boundaries(paired.program)))
-    untrained = _untrained_rows(module, paired.paired) if is_imported(program) else {}
-    side = file_side(cells, paired, untrained)
-    side_of_module = ModuleSide(
-        reference, module, args, kwargs, **how, cell_paths=paths, kept=marked.kept, aliases=marked.aliases,
-        paired=paired.paired, ignored=parameters.keys() - paired.paired, untrained_rows=untrained,
+    side = side_of(cells, paired)
+    side_of_module = ModuleSide.of_options(
+        reference, module, args, kwargs, options, cell_paths={call.path for call in cells.ownership.calls},
+        kept=cells.marked.kept, aliases=cells.marked.aliases, paired=paired.paired,
+        ignored=search.parameters.keys() - paired.paired, untrained_rows=side.untrained_rows,
     )  # fmt: skip
-    notes: list[str] = []
-    if merged is not None:
-        holders = list(dict.fromkeys(parameter.rpartition(".")[0] for parameter in merged.parameters))
-        notes.append(
-            f"weights of {name} have parameters of several Cells of {reference} merged, and were compared as these "
-            f"parameters: {summarize_paths(holders)}"
-        )
-    idle = passed_on(found, truth, cells.tensors, marked.kept)
-    if around := sorted(found.left_out.keys() - set(idle)):
-        notes.append(
-            f"judged in the Cells around them, because {name} doesn't compute them by themselves: "
-            f"{summarize_paths(around)}"
-        )
-    if cells.excused.keys:
-        after = list(dict.fromkeys(key.path for key in truth.values if key in cells.excused.keys))
-        notes.append(f"not judged by themselves, after a tensor of another shape: {summarize_paths(after)}")
-    passed_by = ({key.path for key in cells.bypassed} | cells.bypassed_paths) & paths
-    if options.grads and passed_by:
-        listed = summarize_paths([path or "(root)" for path in sorted(passed_by)])
-        notes.append(f"gradients not judged by themselves, since values of {name} get past these Cells: {listed}")
-    if options.grads and untrained:
-        rows = list_names([f"{parameter}[{row}]" for parameter, row in untrained.items()])
-        notes.append(f"gradients not compared, of rows that the module doesn't train, which a file can't say: {rows}")
-    if options.grads and paired.copies:
-        copies = [f"{parameter} ({', '.join(names)})" for parameter, names in paired.copies.items()]
-        notes.append(f"tied in {reference} and not in {name}, whose gradients were added up: {list_names(copies)}")
-    unpaired = [n for n, info in parameters.items() if info.trainable and n not in paired.paired]
-    if options.grads and unpaired:
-        notes.append(
-            f"gradients not compared, of parameters that {name} doesn't hold as they are: {list_names(unpaired)}"
-        )
-    of_merged = merged_parameters(program, marked.program)
-    pairs = cell_pairs(program, cells.flat, found, cells.places, of_merged)
-    called = {call.path for call in truth.calls}
-    uncalled = [one for one in named_modules(module) if one[0] not in called]
-    weights = parameter_pairs(
-        marked.program, paired.program, [n for n in parameters if n in paired.paired], of_merged, pairs
-    )
-    presence = {path: presence_without_calls(path, inner, used_parameters(truth)) for path, _, inner in uncalled}
-    presence |= dict.fromkeys(found.left_out, UNPAIRED) | dict.fromkeys(idle, PASSED_ON)
-    return Alignment(side_of_module, side, notes, pairs, weights, presence)
+    idle = passed_on(cells.ownership, truth, cells.tensors, cells.marked.kept)
+    notes = alignment_notes(search, match, side, idle, grads=options.grads)
+    marked = cells.marked.program
+    of_merged = merged_parameters(program, marked)
+    pairs = cell_pairs(program, cells.flat, cells.ownership, cells.places, of_merged)
+    names = [name for name in search.parameters if name in paired.paired]
+    weights = parameter_pairs(marked, paired.program, names, of_merged, pairs)
+    presence = _presence(module, truth) | dict.fromkeys(cells.ownership.left_out, UNPAIRED)
+    return Alignment(side_of_module, side, notes, pairs, weights, presence | dict.fromkeys(idle, PASSED_ON))
 
 
-def _without_merged_weights(
-    program: Program, module: TorchSide, lacking: Collection[str], paired: PairedParameters
-) -> Merged | None:
-    """Return the program without merged weights; None if it has none, or the module can't be captured."""
-    captured = _captured(module) if lacking else None
-    if captured is None:
-        return None
-    return without_merged_weights(program, without_boundaries(captured), lacking, paired.rounded, _known(paired))
-
-
-def _likely_places(
-    program: Program, module: TorchSide, unplaced: Collection[str], paired: PairedParameters
-) -> LikelyPlaces | None:
-    """Return where Cells with these parameters may be; None if nowhere, or the module can't be captured."""
-    captured = _captured(module) if unplaced else None
-    return None if captured is None else likely_places(program, captured, unplaced, paired.rounded, _known(paired))
-
-
-def _captured(module: TorchSide) -> Program | None:
-    try:
-        return module.in_interpreter().program
-    except CellbridgeError:
-        return None
-
-
-def _known(paired: PairedParameters) -> dict[str, str]:
-    """Return by name of a parameter of the module the name of the file's value with its numbers."""
-    return {name: paired.program.parameters[name].value.name for name in paired.paired}
-
-
-def _lacking(parameters: Mapping[str, ParameterInfo], paired: PairedParameters) -> set[str]:
-    """Return the names of the trained parameters of the module that the file doesn't have as they are."""
-    return {name for name, info in parameters.items() if info.trainable and name not in paired.paired}
-
-
-def _shared(module: torch.nn.Module) -> set[str]:
-    """Return the names of the parameters that several modules use."""
-    count = Counter(id(parameter) for _, parameter in named_parameters(module, remove_duplicate=False))
-    return {name for name, parameter in named_parameters(module) if count[id(parameter)] > 1}
+def _presence(module: torch.nn.Module, truth: Records) -> dict[str, str]:
+    """Return for the modules that aren't called why they aren't judged, by path."""
+    called, used = {call.path for call in truth.calls}, used_parameters(truth)
+    modules = [(path, inner) for path, _, inner in named_modules(module) if path not in called]
+    return {path: presence_without_calls(path, inner, used) for path, inner in modules}
 
 
 def _untrained_rows(module: torch.nn.Module, paired: Collection[str]) -> dict[str, int]:

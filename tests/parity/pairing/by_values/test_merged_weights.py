@@ -12,7 +12,11 @@ from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
 from cellbridge import parity
+from cellbridge.parity.checking.onnx_files.module_and_file import ModuleAndFile
+from cellbridge.parity.options import Options
 from cellbridge.parity.report.report import Report
+from cellbridge.parity.sides.torch_side import TorchSide
+from cellbridge.parity.support.progress import NoProgress
 
 WIDTH = 6
 
@@ -120,3 +124,45 @@ def rounded_twice(port: Port) -> None:
 def test_faults_aren_t_merged_away(fault: dict[str, object], failing: set[str]) -> None:
     report = compared(**fault)  # type: ignore[arg-type]
     assert set(report.failing) == failing, str(report)
+
+
+class Behind(nn.Module):
+    """A product, and a convolution with its norm behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.square, self.folded = nn.Linear(5, 5), Folded()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.folded(self.square(x).tanh())  # type: ignore[no-any-return]
+
+
+class WrongAndMerged(nn.Module):
+    """Has the product's weight transposed, and one convolution."""
+
+    def __init__(self, like: Behind) -> None:
+        super().__init__()
+        conv, norm = like.folded.conv, like.folded.norm
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        scale = norm.weight / (norm.running_var + norm.eps).sqrt()
+        self.p, self.c = nn.Linear(5, 5), nn.Conv2d(3, WIDTH, 3, padding=1)
+        with torch.no_grad():
+            self.p.weight.copy_(like.square.weight.T)
+            self.p.bias.copy_(like.square.bias)
+            self.c.weight.copy_(conv.weight * scale[:, None, None, None])
+            self.c.bias.copy_(norm.bias - norm.running_mean * scale)  # type: ignore[union-attr]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(self.c(self.p(x).tanh()))
+
+
+def test_merged_weights_may_be_rounded_behind_a_wrong_weight() -> None:
+    torch.manual_seed(0)
+    reference = Behind().eval()
+    port = TorchSide("port", WrongAndMerged(reference).eval(), (x := torch.randn(2, 3, 5, 5),), {})
+    file = ModuleAndFile(reference, port.in_interpreter().program, Options(), NoProgress())
+    alignment = file.align_inputs((x,), {})
+    assert {pair.module for pair in alignment.pairs if pair.cell} >= {"square", "folded.conv", "folded.norm"}
+    computed = {name for name in port.parameters() if alignment.side.is_computed(name)}
+    assert computed == {"c.weight", "c.bias"}

@@ -1,0 +1,152 @@
+"""The search for a module's Cells and parameters in a file's program, repeated where the file has something else there.
+
+Merged weights, products that agree with nothing and wrong weights hide Cells: inside them, and behind them, no value is
+the module's. With the module's nodes or numbers in their place, the others are found as in a file without them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+
+from ....converter.structure.program_names import named_buffers, named_parameters
+from ....runtime.errors import CellbridgeError
+from ....runtime.ir.program import Program
+from ....runtime.ir.types import Value
+from ....runtime.programs.call import as_array
+from ...sides.records import Array, Key, Records
+from ...sides.side import ParameterInfo
+from ...sides.torch_side import TorchSide
+from .corrected_parameters import corrected_program, with_own_numbers
+from .crossings import Crossing
+from .flat import without_boundaries
+from .found_cells import FoundCells, find_cells
+from .likely_places import likely_places
+from .merged_weights import Merged, without_merged_weights
+from .parameters import ModuleParameters, PairedParameters
+from .sides import FileSide
+from .wrong_parameters import pair_all_parameters
+
+
+@dataclass(frozen=True)
+class Match:
+    """A module's Cells and parameters in a program.
+
+    Attributes:
+        program: the program in which they were looked for, without boundaries.
+        cells: the Cells.
+        paired: the parameters; weights that were merged may be rounded, as those that the module doesn't have.
+        merged: the file's merged weights, which the program no longer has; None without any.
+    """
+
+    program: Program
+    cells: FoundCells
+    paired: PairedParameters
+    merged: Merged | None = None
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search for the Cells and parameters of a module in a program.
+
+    Attributes:
+        module: the module.
+        samples: the program's inputs, once or several times with other numbers.
+        records: the module's records in float64 on the same inputs.
+        ends: returns the places of the module's inputs and outputs in a program.
+        side_of: makes a side of a program with Cells and parameters.
+        keeps_other_code: whether merged weights, and products that agree with nothing, stay as the file has them.
+    """
+
+    module: TorchSide
+    samples: Sequence[Sequence[Array]]
+    records: Sequence[Records]
+    ends: Callable[[Program, Sequence[Crossing]], dict[Crossing, Value]]
+    side_of: Callable[[FoundCells, PairedParameters], FileSide]
+    keeps_other_code: bool
+
+    def match(self, program: Program) -> Match:
+        """Return the Cells and parameters in a file's program, which has no boundaries."""
+        match = self._find(program)
+        if not self.keeps_other_code:
+            match = self._at_likely_places(self._without_merged_weights(match))
+        return self._with_the_numbers_of_the_module(match)
+
+    @cached_property
+    def parameters(self) -> dict[str, ParameterInfo]:
+        """The module's parameters by name."""
+        return self.module.parameters()
+
+    def lacking(self, paired: PairedParameters) -> list[str]:
+        """Return the names of the trained parameters of the module that a file doesn't have as they are."""
+        return [name for name, info in self.parameters.items() if info.trainable and name not in paired.paired]
+
+    def _find(self, program: Program, likely: Mapping[Key, Value] | None = None, merged: Merged | None = None) -> Match:
+        arrays = {name: info.data for name, info in self.parameters.items()}
+        cells = find_cells(program, self.samples, self.records, self.ends, arrays, likely or {})
+        side_of = functools.partial(self.side_of, cells)
+        paired = pair_all_parameters(cells.marked.program, self._of_module, side_of, self.records[0])
+        if merged is not None:
+            paired = replace(paired, rounded=paired.rounded | merged.replaced)
+        return Match(program, cells, paired, merged)
+
+    def _without_merged_weights(self, match: Match) -> Match:
+        lacking = self.lacking(match.paired)
+        captured = self._captured if lacking else None
+        if captured is None:
+            return match
+        plain, paired = without_boundaries(captured), match.paired
+        merged = without_merged_weights(match.program, plain, lacking, paired.rounded, _known(paired))
+        return match if merged is None else self._find(merged.program, merged=merged)
+
+    def _at_likely_places(self, match: Match) -> Match:
+        left_out, paired = match.cells.ownership.left_out, match.paired
+        unplaced = {name for name in self.parameters if name.rpartition(".")[0] in left_out}
+        may_be_elsewhere = bool(unplaced) and not match.cells.is_right and not match.cells.moved
+        captured = self._captured if may_be_elsewhere else None
+        if captured is None:
+            return match
+        likely = likely_places(match.program, captured, unplaced, paired.rounded, _known(paired))
+        if likely is None:
+            return match
+        again = self._find(likely.program, likely.places, match.merged)
+        return again if len(again.cells.ownership.left_out) < len(left_out) else match
+
+    def _with_the_numbers_of_the_module(self, match: Match) -> Match:
+        """Return the Cells that a program has with the right numbers in its wrong parameters, and these as they are."""
+        if not match.paired.corrected:
+            return match
+        program = corrected_program(match.program, match.cells.marked.program, match.paired)
+        again = self._find(program, merged=match.merged)
+        own = with_own_numbers(again.paired, match.paired)
+        return match if own is None else replace(again, paired=own)
+
+    @cached_property
+    def _captured(self) -> Program | None:
+        """The module's program; None if it can't be captured."""
+        try:
+            return self.module.in_interpreter().program
+        except CellbridgeError:
+            return None
+
+    @cached_property
+    def _of_module(self) -> ModuleParameters:
+        module = self.module.module
+        buffers = [as_array(buffer) for _, buffer in named_buffers(module)]
+        return ModuleParameters(self.parameters, buffers, _shared(module))
+
+
+def _known(paired: PairedParameters) -> dict[str, str]:
+    """Return by name of a parameter of the module the name of the file's value with its numbers."""
+    return {name: paired.program.parameters[name].value.name for name in paired.paired}
+
+
+def _shared(module: torch.nn.Module) -> Collection[str]:
+    """Return the names of the parameters that several modules use."""
+    count = Counter(id(parameter) for _, parameter in named_parameters(module, remove_duplicate=False))
+    return {name for name, parameter in named_parameters(module) if count[id(parameter)] > 1}
