@@ -7,7 +7,7 @@ whole product gets the parts joined again. Then each of these Cells is compared 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from ....runtime.namespace import Namespace
 from ....runtime.ops.registry import get
 from ...correspondence.layouts import Layout, layout_of_places
 from ...sides.records import Array
+from .flat import without_idle_nodes
 
 MOVING = ("reshape", "transpose", "slice")
 PART = " part "
@@ -195,24 +196,15 @@ class _Division:
                 nodes += self._read(*reading[node.outputs[0]], node)
             elif node not in self.product.nodes:
                 nodes.append(node)
-        nodes, used = self._without_idle(nodes, {id(node) for node in made})
-        return self.before.replace(
-            nodes=tuple(nodes),
-            parameters={name: p for name, p in parameters.items() if name in self.before.parameters or p.value in used},
-            constants=tuple(c for c in constants if c in self.before.constants or c.value in used),
-        )
+        whole = self.before.replace(nodes=tuple(nodes), parameters=parameters, constants=tuple(constants))
+        return without_idle_nodes(whole, {*self.places, *self._independent()})
 
-    def _without_idle(self, nodes: Sequence[Node], made: Collection[int]) -> tuple[list[Node], set[Value | None]]:
-        """Return the nodes without those that compute, or move, the whole product for nothing; and what is used."""
-        updates = (buffer.update for buffer in self.before.buffers.values())
-        used: set[Value | None] = {*self.before.outputs, *updates, *self.places}
-        kept: list[Node] = []
-        for node in reversed(nodes):
-            if (id(node) in made or node.op in MOVING) and used.isdisjoint(node.outputs):
-                continue
-            used.update(node.inputs)
-            kept.append(node)
-        return kept[::-1], used
+    def _independent(self) -> Iterator[Value]:
+        """Yield what is stored or computed, used or not, but for the product and what only moves elements."""
+        yield from self.before.constant_data
+        for node in self.before.nodes:
+            if node.op not in MOVING and node not in self.product.nodes:
+                yield from node.outputs
 
     def _new(self, name: str, like: Value, shape: Sequence[Dim]) -> Value:
         return Value(self.names.unique(name), Type(like.dtype, tuple(shape)))
