@@ -80,6 +80,16 @@ def crossings(samples: Sequence[Records]) -> list[Crossing]:
     return [*inputs, *(one for one in found.values() if one not in inputs)]
 
 
+def unused_results(tensors: Sequence[Crossing]) -> set[Crossing]:
+    """Return the tensors that Cells return beside others, and through which no gradient passes: nothing takes them."""
+    trained = {key[:2] for tensor in tensors if tensor.trained for key in tensor.keys if key.kind == OUTPUT}
+    return {
+        tensor
+        for tensor in tensors
+        if not tensor.trained and all(key.kind == OUTPUT and key.path and key[:2] in trained for key in tensor.keys)
+    }
+
+
 def is_idle(key: Key, truth: Records) -> bool:
     """Whether no gradient passes at a boundary, so that nothing is known to depend on the tensor."""
     if not any(gradient is not None for gradient in truth.gradients.cotangents):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....runtime.errors import CellbridgeError
 from ....runtime.ir.program import Program
-from ....runtime.ir.types import Value
+from ....runtime.ir.types import Node, Value
+from ....runtime.namespace import Namespace
 from ...correspondence.distances import EXACT, ROUNDED, distance
 from ...sides.records import Array, Key
 from .anchors import find_anchors
-from .crossings import Crossing
+from .crossings import Crossing, unused_results
 from .divided_batches import divide_batches
 from .divided_products import divide_products
 from .file_values import FileValues
@@ -100,8 +101,8 @@ def _place(
             program = divided
             file = FileValues(FlatProgram(program), samples, file.fed)
         missing = [tensor for tensor in tensors if tensor not in places.of]
-        in_parts, views, supposed = _rewritten_tensors(file, missing, number > 0)
-        joined = list(in_parts.values())
+        in_parts, stacks, views, supposed = _rewritten_tensors(file, missing, number > 0, is_right)
+        joined = [*in_parts.values(), *stacks]
         if number and not joined and not views:
             break
         if joined or views:
@@ -121,7 +122,22 @@ def _place(
     if any(file.values[value][0].shape != arrays[0].shape for value, arrays in file.fed.items()):
         file = FileValues(file.flat, samples)  # what follows has the shapes of the module's tensors
     shapes = {value: tuple(arrays[0].shape) for value, arrays in file.values.items()}
-    return Placed(FlatProgram(divide_products(program, kept)), places, shapes, is_right, moves)
+    program = _with_unused_results(divide_products(program, kept), places, unused_results(tensors))
+    return Placed(FlatProgram(program), places, shapes, is_right, moves)
+
+
+def _with_unused_results(program: Program, places: Places, unused: Collection[Crossing]) -> Program:
+    """Return the program with copies at the places of unused results: a last state may be a part of all states there.
+
+    No gradient passes through the copy, as in the module.
+    """
+    names = Namespace((value.name for value in (*program.inputs, *program.constant_data, *program.producers)), first=1)
+    nodes = list(program.nodes)
+    for tensor in [tensor for tensor in places.of if tensor in unused]:
+        value = places.of[tensor]
+        copy = places.of[tensor] = Value(names.unique(f"{value.name}_copy"), value.type)
+        nodes.append(Node("reshape", (value,), {"shape": value.shape}, (copy,)))
+    return program.replace(nodes=tuple(nodes))
 
 
 def _agrees(file: FileValues, ends: Mapping[Crossing, Value]) -> bool:
@@ -156,15 +172,18 @@ def _is_tensor(file: FileValues, value: Value, tensors: Sequence[Crossing]) -> b
 
 
 def _rewritten_tensors(
-    file: FileValues, tensors: Sequence[Crossing], is_repeated: bool
-) -> tuple[dict[Crossing, Joined], list[View], set[Value]]:
-    """Return the tensors that a file has in parts, those that it has, or may have, in other layouts, and which of the
-    values of the latter are only supposed to be tensors.
+    file: FileValues, tensors: Sequence[Crossing], is_repeated: bool, is_right: bool
+) -> tuple[dict[Crossing, Joined], list[Joined], list[View], set[Value]]:
+    """Return the tensors that a file has in parts, and those that it may have in turns of a loop; those that it has, or
+    may have, in other layouts; and which of their values are only supposed to be tensors.
     """
     finder = ViewFinder(file)
     missing = finder.find(tensors)
     parts = JoinFinder(file, finder.of_shape)
     in_parts = {tensor: whole for tensor in missing if (whole := parts.find(tensor)) is not None}
+    others = [tensor for tensor in missing if tensor not in in_parts]
+    stacks = [] if is_repeated or is_right else [stack for tensor in others for stack in parts.suppose(tensor)]
     if not is_repeated or finder.views:
-        finder.suppose([tensor for tensor in missing if tensor not in in_parts])
-    return in_parts, list(finder.views.values()), finder.supposed
+        finder.suppose(others)
+    supposed = finder.supposed | {value for stack in stacks for value in (stack.tensor, *stack.restored)}
+    return in_parts, stacks, list(finder.views.values()), supposed

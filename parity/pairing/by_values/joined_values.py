@@ -18,6 +18,7 @@ from ....runtime.namespace import Namespace
 from ...correspondence.distances import EXACT, distance
 from .crossings import Crossing
 from .file_values import FileValues
+from .loop_steps import values_of_turns
 
 PRODUCTS = ("linear", "matmul", "add", "conv")
 MOST_PARTS = 4
@@ -101,6 +102,21 @@ class JoinFinder:
                 self.taken.update(parts)
                 return Joined.of(parts, axis, tensor.shape, self.names)
         return None
+
+    def suppose(self, tensor: Crossing) -> list[Joined]:
+        """Return values of the turns of a loop that may be a tensor at the places along an axis.
+
+        Behind a wrong value, no turn agrees.
+        """
+        found: list[Joined] = []
+        for axis in reversed(range(len(tensor.shape))):
+            shape = (*tensor.shape[:axis], *tensor.shape[axis + 1 :])
+            if 2 <= tensor.shape[axis] <= MOST_STACKED:
+                for parts in values_of_turns(self.file, shape, tensor.shape[axis]):
+                    if self.taken.isdisjoint(parts):
+                        self.taken.update(parts)
+                        found.append(Joined.of(parts, axis, tensor.shape, self.names))
+        return found
 
     def _stacked(self, tensor: Crossing, axis: int) -> tuple[Value, ...] | None:
         """Return the values that are the tensor at each place along an axis."""

@@ -86,6 +86,7 @@ class PlaceFinder:
         self.absent: set[Crossing] = set()
         stored = set(self.flat.program.constant_data)
         self.candidates = [v for v in self.file.rank if v not in stored]
+        self._given = {anchor.given: anchor.entering for anchor in anchors.values()}
         self._norms = {one: _norm(one.arrays) for one in self.tensors}
 
     def find(self) -> Places:
@@ -264,7 +265,8 @@ class PlaceFinder:
         fits = [value for value in self.candidates if self._fits(value, one)]
         apart = {value: distance(self.file.values[value], one.arrays) for value in fits if value not in taken}
         likely = sorted((value for value, far in apart.items() if far <= CLOSE), key=lambda value: apart[value])
-        likely += [value for value in self._hints(one) if value not in likely and value not in taken]
+        hints = [*self._hints(one), *(self._given[key] for key in one.keys if key in self._given)]
+        likely += [value for value in dict.fromkeys(hints) if value in apart and value not in likely]
         last = max((self.file.rank[v] for other, v in self.places.of.items() if other.order < one.order), default=-1)
         others = [value for value in fits if value not in likely]
         others.sort(key=lambda v: (v in taken, self.file.rank[v] < last, self.file.rank[v]))
