@@ -83,20 +83,29 @@ def write_bundle(folder: Path, inputs: Sequence[Vector], outputs: Sequence[Vecto
     Raises:
         UsageError: a tensor has a dtype that the programs don't know.
     """
-    for one in (*inputs, *outputs):
-        if one.array.dtype.name not in KNOWN:
+    for vector in (*inputs, *outputs):
+        if vector.array.dtype.name not in KNOWN:
             raise UsageError(
-                f"a bundle can't hold {visible_text(one.name)}, which is {one.array.dtype.name}; known are "
+                f"a bundle can't hold {visible_text(vector.name)}, which is {vector.array.dtype.name}; known are "
                 f"{', '.join(sorted(KNOWN))}"
             )
     lines, data = [], bytearray()
     for kind, vectors in (("input", inputs), ("output", outputs)):
-        for one in vectors:
-            content = np.ascontiguousarray(one.array).astype(one.array.dtype.newbyteorder("<"), copy=False).tobytes()
+        for vector in vectors:
+            content = (
+                np.ascontiguousarray(vector.array).astype(vector.array.dtype.newbyteorder("<"), copy=False).tobytes()
+            )
             data += b"\0" * (-len(data) % 8)
-            shape = "x".join(map(str, one.array.shape)) or "-"
-            words = [kind, quote(one.name, safe=""), one.array.dtype.name, shape, str(len(data)), str(len(content))]
-            lines.append(" ".join(words + ([f"{one.bar!r}"] if kind == "output" else [])))
+            shape = "x".join(map(str, vector.array.shape)) or "-"
+            words = [
+                kind,
+                quote(vector.name, safe=""),
+                vector.array.dtype.name,
+                shape,
+                str(len(data)),
+                str(len(content)),
+            ]
+            lines.append(" ".join(words + ([f"{vector.bar!r}"] if kind == "output" else [])))
             data += content
     (folder / "vectors.bin").write_bytes(data)
     digests = [f"{kind} {_sha256(folder / name)}" for kind, name in (("model", "model.onnx"), ("data", "vectors.bin"))]
@@ -115,10 +124,10 @@ def _sha256(path: Path) -> str:
 def _card(folder: Path, inputs: Sequence[Vector], outputs: Sequence[Vector], verdict: Verdict) -> str:
     """Return the model card."""
     model = onnx.load(folder / "model.onnx", load_external_data=False)
-    opset = next(one.version for one in model.opset_import if one.domain in ("", "ai.onnx"))
+    opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     size = sum(file.stat().st_size for file in folder.glob("model.onnx*"))
     versions = library_versions() | {"onnx": onnx.__version__}
-    seconds = seconds_of_run(folder / "model.onnx", {one.name: one.array for one in inputs})
+    seconds = seconds_of_run(folder / "model.onnx", {vector.name: vector.array for vector in inputs})
     rows = [
         ("computes in", verdict.dtype),
         ("compared with torch", f"{verdict.sentence}, in {verdict.cells} Cells"),
@@ -130,11 +139,13 @@ def _card(folder: Path, inputs: Sequence[Vector], outputs: Sequence[Vector], ver
         ("on", sys.platform),
         *(("note", note) for note in verdict.notes),
     ]
-    names = [("input", one, "") for one in inputs] + [("output", one, f"{one.bar:.3g}") for one in outputs]
+    names = [("input", vector, "") for vector in inputs] + [
+        ("output", vector, f"{vector.bar:.3g}") for vector in outputs
+    ]
     table = "\n".join(f"| {name} | {_cell(text)} |" for name, text in rows)
     tensors = "\n".join(
-        f"| {kind} | {_cell(one.name)} | {one.array.dtype.name} | {list(one.array.shape)} | {bar} |"
-        for kind, one, bar in names
+        f"| {kind} | {_cell(vector.name)} | {vector.array.dtype.name} | {list(vector.array.shape)} | {bar} |"
+        for kind, vector, bar in names
     )
     return f"""# {_cell(verdict.model)}
 

@@ -30,8 +30,8 @@ def read_calibration(path: str, inputs: Sequence[Value]) -> Calibration:
     arrays = read_all(path)
     needed = [value.name for value in inputs]
     if sorted(arrays) != sorted(needed):
-        given = ", ".join(map(visible_name, arrays)) or "nothing"
-        raise UsageError(f"the model takes {', '.join(map(visible_name, needed))}; {path} holds {given}")
+        names = ", ".join(map(visible_name, arrays)) or "nothing"
+        raise UsageError(f"the model takes {', '.join(map(visible_name, needed))}; {path} holds {names}")
     split = {value.name: _samples(path, value, arrays[value.name]) for value in inputs}
     counts = {name: len(samples) for name, samples in split.items()}
     if len(set(counts.values())) > 1:
@@ -47,8 +47,8 @@ def _samples(path: str, value: Value, array: Array) -> list[Array]:
     name = visible_name(value.name)
     if is_floating(value.dtype) and array.dtype.kind == "f":
         if not np.isfinite(array).all():
-            place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-            raise UsageError(f"{path}: {name} isn't finite at {list(place)}: a range can't be taken from it")
+            index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+            raise UsageError(f"{path}: {name} isn't finite at {list(index)}: a range can't be taken from it")
         array = array.astype(value.dtype, copy=False)
     if array.dtype != value.dtype:
         raise UsageError(f"{path}: {name} must be {value.dtype}, given {array.dtype}")

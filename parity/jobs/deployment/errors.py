@@ -54,27 +54,31 @@ class Outputs:
 
     def errors(self, path: Path) -> Errors:
         """Return the errors of another file on the same inputs; raise `SessionError` if ONNX Runtime refuses it."""
-        found = _run(path, self.calibration)
+        results = _run(path, self.calibration)
         off = size = 0.0
-        for ours, theirs in zip(self.expected, found, strict=True):
-            for expected, array in zip(ours, theirs, strict=True):
+        for expected_outputs, outputs in zip(self.expected, results, strict=True):
+            for expected, array in zip(expected_outputs, outputs, strict=True):
                 if is_floating(expected.dtype):
                     wide = expected.astype(np.float64)
                     off += float(((array.astype(np.float64) - wide) ** 2).sum())
                     size += float((wide**2).sum())
-        return Errors((off / size) ** 0.5 if size else 0.0, self._other_places(found), self._change_of_loss(found))
+        return Errors((off / size) ** 0.5 if size else 0.0, self._other_places(results), self._change_of_loss(results))
 
-    def _other_places(self, found: list[list[Array]]) -> float:
+    def _other_places(self, results: list[list[Array]]) -> float:
         """Return the share of rows of the first output in which the largest element is at another place."""
-        pairs = [(ours[0], theirs[0]) for ours, theirs in zip(self.expected, found, strict=True) if ours[0].ndim]
+        pairs = [
+            (expected[0], actual[0])
+            for expected, actual in zip(self.expected, results, strict=True)
+            if expected[0].ndim
+        ]
         different = [(a.argmax(-1) != b.argmax(-1)).reshape(-1) for a, b in pairs if a.size]
         return float(np.concatenate(different).mean()) if different else 0.0
 
-    def _change_of_loss(self, found: list[list[Array]]) -> float | None:
+    def _change_of_loss(self, results: list[list[Array]]) -> float | None:
         if self.loss is None:
             return None
         before, after = (
-            sum(float(self.loss(self.result(outputs))) for outputs in several) for several in (self.expected, found)
+            sum(float(self.loss(self.result(outputs))) for outputs in several) for several in (self.expected, results)
         )
         return (after - before) / abs(before) if before else 0.0
 

@@ -44,8 +44,8 @@ def fallback_notes(path: Path) -> list[str]:
         try:
             session = IsolatedSession(path, name)
             try:
-                if left := session.nodes_elsewhere():
-                    notes.append(nodes_left(name, left, model.graph))
+                if nodes := session.nodes_elsewhere():
+                    notes.append(nodes_left(name, nodes, model.graph))
             finally:
                 session.close()
         except (SessionError, UsageError) as error:

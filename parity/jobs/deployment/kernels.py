@@ -39,7 +39,7 @@ def nodes_without_cuda(model: onnx.ModelProto) -> list[tuple[str, str]]:
     Args:
         model: the model, with or without its external data.
     """
-    versions = {"" if one.domain in STANDARD else one.domain: one.version for one in model.opset_import}
+    versions = {"" if opset.domain in STANDARD else opset.domain: opset.version for opset in model.opset_import}
     local = {(function.domain, function.name) for function in model.functions}
     types = _types(model)
     return [
@@ -64,9 +64,9 @@ def _types(model: onnx.ModelProto) -> dict[str, str]:
     except (ValueError, onnx.shape_inference.InferenceError):  # it is too large, or malformed
         graph = model.graph
     values = (*graph.input, *graph.output, *graph.value_info)
-    found = {value.name: value.type.tensor_type.elem_type for value in values}
-    found |= {tensor.name: tensor.data_type for tensor in graph.initializer}
-    return {name: TensorProto.DataType.Name(kind).lower() for name, kind in found.items() if kind}
+    dtypes = {value.name: value.type.tensor_type.elem_type for value in values}
+    dtypes |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+    return {name: TensorProto.DataType.Name(kind).lower() for name, kind in dtypes.items() if kind}
 
 
 def _left(node: NodeProto, versions: Mapping[str, int], types: Mapping[str, str]) -> bool:
@@ -95,9 +95,9 @@ def _bound(node: NodeProto, schema: onnx.defs.OpSchema, types: Mapping[str, str]
     """Return the dtypes of a node by the names of its schema's type parameters."""
     bound: dict[str, str] = {}
     for formal, names in ((schema.inputs, node.input), (schema.outputs, node.output)):
-        for place, name in enumerate(names):
+        for index, name in enumerate(names):
             if name in types and formal:
-                bound.setdefault(formal[min(place, len(formal) - 1)].type_str, types[name])
+                bound.setdefault(formal[min(index, len(formal) - 1)].type_str, types[name])
     return bound
 
 

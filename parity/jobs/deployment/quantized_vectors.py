@@ -68,19 +68,19 @@ def quantized_vectors(floats: Path, quantized: Path, samples: Calibration, seed:
     worst = dict.fromkeys(truth, 0.0)
     off = size = 0.0
     for number, sample in enumerate(_draws(samples, seed)):
-        expected, found = (session.run(sample) for session in sessions)
+        expected, actual = (session.run(sample) for session in sessions)
         for name in worst:
-            error = _largest(expected[name], found[name])
+            error = _largest(expected[name], actual[name])
             worst[name] = max(worst[name], error)
             if number == 0 and is_floating(truth[name].dtype):
-                off += float(((found[name].astype(np.float64) - truth[name]) ** 2).sum())
+                off += float(((actual[name].astype(np.float64) - truth[name]) ** 2).sum())
                 size += float((truth[name] ** 2).sum())
     outputs = [
         Vector(name, array.astype(np.float32) if is_floating(array.dtype) else array, FACTOR * worst[name])
         for name, array in truth.items()
         if is_floating(array.dtype) or not worst[name]
     ]
-    kept = {one.name for one in outputs}
+    kept = {output.name for output in outputs}
     inputs = [Vector(name, array) for name, array in first.items()]
     left_out = [name for name in truth if name not in kept]
     return QuantizedVectors(inputs, outputs, left_out, (off / size) ** 0.5 if size else 0.0)
@@ -109,8 +109,8 @@ def _draws(samples: Calibration, seed: int) -> Iterator[dict[str, Array]]:
         }
 
 
-def _largest(expected: Array, found: Array) -> float:
+def _largest(expected: Array, actual: Array) -> float:
     """Return the largest difference; infinities that agree have none."""
-    a, b = (array.astype(np.float64) for array in (expected, found))
+    a, b = (array.astype(np.float64) for array in (expected, actual))
     with np.errstate(invalid="ignore"):
         return float(np.where(a == b, 0.0, np.abs(a - b)).max(initial=0.0))

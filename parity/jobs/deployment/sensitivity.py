@@ -82,8 +82,10 @@ class Sensitivity:
             UsageError: not even a single Cell can be quantized.
         """
         progress.stage("budget", None)
-        order = [one.path for one in sorted(costs, key=lambda one: -(budget.of(one.errors) ** 2) / (one.weights + 1))]
-        tried: dict[int, Mixture] = {}
+        order = [
+            cost.path for cost in sorted(costs, key=lambda cost: -(budget.of(cost.errors) ** 2) / (cost.weights + 1))
+        ]
+        mixtures: dict[int, Mixture] = {}
 
         def try_keeping(count: int) -> bool:
             try:
@@ -92,7 +94,7 @@ class Sensitivity:
             except (SessionError, ConversionError):
                 return False
             seconds = seconds_of_run(file, self.calibration[0])
-            tried[count] = Mixture(tuple(order[:count]), errors, model_size(file), seconds)
+            mixtures[count] = Mixture(tuple(order[:count]), errors, model_size(file), seconds)
             return budget.holds(errors)
 
         low, high = 0, len(order)  # with all kept, nothing is quantized
@@ -108,7 +110,7 @@ class Sensitivity:
         if best != target:
             target.unlink(missing_ok=True)
             move_model(best, target)
-        return [tried[count] for count in sorted(tried, key=lambda count: (count == low, count))]
+        return [mixtures[count] for count in sorted(mixtures, key=lambda count: (count == low, count))]
 
     def _quantize(self, paths: Collection[str], name: str) -> Path:
         """Quantize these Cells alone."""

@@ -46,9 +46,9 @@ class BoundStep:
         """
         session = self.executable.session
         binding = session.ort.io_binding()
-        for value, given in zip(self.program.inputs, (token, *state), strict=True):
+        for value, tensor in zip(self.program.inputs, (token, *state), strict=True):
             if value in self.executable.inputs:
-                binding.bind_ortvalue_input(self.executable.inputs[value], self._placed(given))
+                binding.bind_ortvalue_input(self.executable.inputs[value], self._placed(tensor))
         for name in self.executable.outputs:
             binding.bind_output(name, "cpu" if name == self.executable.outputs[0] else self.device)
         try:
@@ -58,8 +58,8 @@ class BoundStep:
         logits, *after = binding.get_outputs()
         return array_of(logits), after
 
-    def _placed(self, given: Any) -> ort.OrtValue:
+    def _placed(self, tensor: Any) -> ort.OrtValue:
         """Return a tensor on the device."""
-        if not isinstance(given, np.ndarray):
-            return given
-        return ort_value(given) if self.device == "cpu" else ort.OrtValue.ortvalue_from_numpy(given, self.device, 0)
+        if not isinstance(tensor, np.ndarray):
+            return tensor
+        return ort_value(tensor) if self.device == "cpu" else ort.OrtValue.ortvalue_from_numpy(tensor, self.device, 0)

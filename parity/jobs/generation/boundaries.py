@@ -23,13 +23,13 @@ class Passage(Visitor):
         classes: class names of the Cells, by path.
         length: the length of the sequence that was given.
         row: the row of the batch that is looked at.
-        place: the position that is looked at, in what was given.
+        position: the position that is looked at, in what was given.
     """
 
     length: int
     row: int
     rows: int
-    place: int
+    position: int
     values: dict[Key, torch.Tensor] = field(default_factory=dict)
     callers: dict[tuple[str, int], str] = field(default_factory=dict)
     classes: dict[str, str] = field(default_factory=dict)
@@ -69,14 +69,17 @@ def aligned(whole: Passage, step: Passage) -> Iterator[tuple[Key, Array, Array]]
         other = step.values.get(key)
         if other is None or other.ndim != value.ndim:
             continue
-        ours, theirs, found = value, other, whole.length == step.length
+        whole_value, step_value, is_aligned = value, other, whole.length == step.length
         for axis in range(value.ndim):
             sizes = value.shape[axis], other.shape[axis]
             if axis == 0 and sizes[0] in (1, whole.rows) and sizes[1] in (1, step.rows):  # 1: the same for all rows
-                ours = ours.narrow(0, whole.row if sizes[0] == whole.rows else 0, 1)
-                theirs = theirs.narrow(0, step.row if sizes[1] == step.rows else 0, 1)
-            elif (more := sizes[0] - whole.length) == sizes[1] - step.length and more >= 0 and not found:
-                ours, theirs = ours.narrow(axis, whole.place, more + 1), theirs.narrow(axis, step.place, more + 1)
-                found = True
-        if found and ours.shape == theirs.shape:
-            yield key, as_array(ours), as_array(theirs)
+                whole_value = whole_value.narrow(0, whole.row if sizes[0] == whole.rows else 0, 1)
+                step_value = step_value.narrow(0, step.row if sizes[1] == step.rows else 0, 1)
+            elif (more := sizes[0] - whole.length) == sizes[1] - step.length and more >= 0 and not is_aligned:
+                whole_value, step_value = (
+                    whole_value.narrow(axis, whole.position, more + 1),
+                    step_value.narrow(axis, step.position, more + 1),
+                )
+                is_aligned = True
+        if is_aligned and whole_value.shape == step_value.shape:
+            yield key, as_array(whole_value), as_array(step_value)

@@ -104,38 +104,40 @@ class _Check:
         self.truth, self.own = self._rows(wholes, "float64"), self._rows(wholes, self.dtype)
         self.progress.advance()
         sides = [mode.name for mode in modes] + ([RECORDED] if recorded is not None else [])
-        found: list[tuple[str, Comparison]] = []
+        all_comparisons: list[tuple[str, Comparison]] = []
         cells = {"": CellReport("", type(decoder.module).__name__)}
         rates = []
         states = self._states(sequence)
         placing = Placing(decoder, self.dtype, wholes, self.truth, self._run)
         for mode in modes:
             comparisons, logits, last = self._compare(mode)
-            found += [("", one) for one in comparisons]
+            all_comparisons += [("", comparison) for comparison in comparisons]
             if mode.mask is None:
-                found += [("", one) for one in self._compare_states(mode, states, last)]
-            found += placing.comparisons(mode, comparisons, cells)
+                all_comparisons += [("", comparison) for comparison in self._compare_states(mode, states, last)]
+            all_comparisons += placing.comparisons(mode, comparisons, cells)
             if has_tokens:
-                bar = max((one.bar for one in comparisons if one.check == "rounding"), default=0.0)
+                bar = max((comparison.bar for comparison in comparisons if comparison.check == "rounding"), default=0.0)
                 pairs = [(self.truth[row], self.own[row]) for row, _ in mode.rows]
-                truth, own = zip(*pairs, strict=True)
-                rates.append(likelihoods(mode.name, truth, own, logits, bar))
+                truth, working = zip(*pairs, strict=True)
+                rates.append(likelihoods(mode.name, truth, working, logits, bar))
             self.progress.advance()
         program = step_program(decoder, sequence, length, self.dtype)
         if isinstance(program, str):
             notes.append(program)
         else:
-            found += [("", one) for one in self._compare_program(program, length)]
+            all_comparisons += [("", comparison) for comparison in self._compare_program(program, length)]
             sides += [INTERPRETER] if program.refusal else [INTERPRETER, ONNXRUNTIME]
             notes += [program.refusal] if program.refusal else []
         if recorded is not None:
-            found += [("", one) for one in recorded.compare(self.truth, self.own, Tolerance(self.dtype))]
-        for path, comparison in found:
+            all_comparisons += [
+                ("", comparison) for comparison in recorded.compare(self.truth, self.own, Tolerance(self.dtype))
+            ]
+        for path, comparison in all_comparisons:
             cells[path].comparisons.append(comparison)
         report = GenerationReport(
             model=self.label, reference=REFERENCE, sides=sides, dtype=self.dtype, train=False, grads=False,
             seed=decoder.seed, cells=cells,
-            notes=notes + [line for one in rates for line in one.lines],
+            notes=notes + [line for rate in rates for line in rate.lines],
         )  # fmt: skip
         report.likelihoods = rates
         return report
@@ -164,17 +166,17 @@ class _Check:
 
     def _compare(self, mode: Mode) -> tuple[list[Comparison], list[Array], dict[str, object]]:
         """Return the comparisons of a mode's outputs, its outputs in the working dtype, and its last states."""
-        found: list[Comparison] = []
+        comparisons: list[Comparison] = []
         states: dict[str, object] = {}
         logits: list[Array] = []
         for check, dtype in (("meaning", "float64"), ("rounding", self.dtype)):
             logits, states[check] = self._run(mode, dtype)
             for number, (row, _) in enumerate(mode.rows):
                 fields = judge_values(self.dtype, check, logits[number], self.truth[row], self.own[row])
-                found.append(
+                comparisons.append(
                     Comparison(mode.name, check, "end to end", "output", "logits", 0, input=number + 1, **fields)
                 )
-        return found, logits, states
+        return comparisons, logits, states
 
     def _states(self, sequence: torch.Tensor) -> dict[str, object]:
         """Return the state after the whole sequence in one step, for each check."""
@@ -186,11 +188,11 @@ class _Check:
 
     def _compare_states(self, mode: Mode, states: dict[str, object], last: dict[str, object]) -> Iterator[Comparison]:
         """Yield the comparisons of a mode's last state with the state after one step."""
-        truth, own = (_arrays(states[check]) for check in ("meaning", "rounding"))
+        truth, working = (_arrays(states[check]) for check in ("meaning", "rounding"))
         for check, state in last.items():
             for name, value in _arrays(state).items():
-                if name in truth and name in own:
-                    fields = judge_values(self.dtype, check, value, truth[name], own[name])
+                if name in truth and name in working:
+                    fields = judge_values(self.dtype, check, value, truth[name], working[name])
                     yield Comparison(mode.name, check, "end to end", "output", f"state{name}", 0, **fields)
 
     def _compare_program(self, program: StepProgram, prompt: int) -> Iterator[Comparison]:

@@ -66,7 +66,7 @@ def log_softmax(logits: Array) -> Array:
 
 
 def likelihoods(
-    side: str, truth: Sequence[Array], own: Sequence[Array], candidate: Sequence[Array], bar: float
+    side: str, truth: Sequence[Array], working: Sequence[Array], candidate: Sequence[Array], bar: float
 ) -> Likelihoods:
     """Compare the probabilities of the next token, [length, vocabulary] for each sequence.
 
@@ -79,17 +79,17 @@ def likelihoods(
     """
     worst, position, divergence, reference = 0.0, 0, 0.0, 0.0
     choices: dict[int, float] = {}
-    for true, ours, theirs in zip(truth, own, candidate, strict=True):
-        expected, given = log_softmax(true), log_softmax(theirs)
-        differences = np.abs(given - expected).max(-1)
-        place = int(differences.argmax())
-        if differences[place] > worst:
-            worst, position = float(differences[place]), place
-        reference = max(reference, float(np.abs(log_softmax(ours) - expected).max()))
-        divergence = max(divergence, float((np.exp(expected) * (expected - given)).sum(-1).max()))
-        chosen, there = true.argmax(-1), theirs.argmax(-1)
-        for at in np.flatnonzero(chosen != there):
-            margin = float(true[at, chosen[at]] - true[at, there[at]])
+    for true, working_logits, logits in zip(truth, working, candidate, strict=True):
+        expected, actual = log_softmax(true), log_softmax(logits)
+        differences = np.abs(actual - expected).max(-1)
+        index = int(differences.argmax())
+        if differences[index] > worst:
+            worst, position = float(differences[index]), index
+        reference = max(reference, float(np.abs(log_softmax(working_logits) - expected).max()))
+        divergence = max(divergence, float((np.exp(expected) * (expected - actual)).sum(-1).max()))
+        chosen, candidate_chosen = true.argmax(-1), logits.argmax(-1)
+        for at in np.flatnonzero(chosen != candidate_chosen):
+            margin = float(true[at, chosen[at]] - true[at, candidate_chosen[at]])
             choices[int(at)] = max(margin, choices.get(int(at), 0.0))
     order = sorted(choices)
     ties = tuple(at for at in order if choices[at] <= 2 * bar)

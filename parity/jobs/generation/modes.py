@@ -42,8 +42,8 @@ def step_modes(tokens: torch.Tensor, prompt: int, seed: int) -> Iterator[Mode]:
     rows = [(row, 0) for row in range(len(tokens))]
     random = np.random.default_rng(seed)
     chunks: list[int] = []
-    while (left := length - sum(chunks)) > 0:
-        chunks.append(min(left, int(random.integers(1, 6))))
+    while (rest := length - sum(chunks)) > 0:
+        chunks.append(min(rest, int(random.integers(1, 6))))
     yield Mode(CACHED, tokens, [prompt, *[1] * (length - prompt)], None, rows)
     yield Mode(SINGLE, tokens, [1] * length, None, rows)
     yield Mode(CHUNKS, tokens, chunks, None, rows)

@@ -22,7 +22,7 @@ class Passed:
         path: path of the Cell.
         call: index of its call.
         slot: the input that has another value, or else the output that is passed to no input.
-        given: what the Cell is given; None if it is given nothing.
+        input: what the Cell is given; None if it is given nothing.
         returned: what it returned in the step before.
     """
 
@@ -30,7 +30,7 @@ class Passed:
     path: str
     call: int
     slot: str
-    given: torch.Tensor | None
+    input: torch.Tensor | None
     returned: torch.Tensor
 
 
@@ -47,27 +47,27 @@ def wrongly_passed(
         state: the tensors of the network's state between the two.
         compared: boundaries whose values belong to positions of the sequence: not states.
     """
-    found = None
+    passed = None
     while path:
-        found = next(_of_call(path, call, before, step, state, compared), found)
+        passed = next(_of_call(path, call, before, step, state, compared), passed)
         path = step.callers[path, call]
         call = 0  # a Cell around it, which is called once in a step but for rare networks
-    return found
+    return passed
 
 
 def _of_call(
     path: str, call: int, before: Passage, step: Passage, state: Tensors, compared: Collection[Key]
 ) -> Iterator[Passed]:
-    given = _tensors(step, path, call, INPUT, compared)
+    inputs = _tensors(step, path, call, INPUT, compared)
     returned = _tensors(before, path, call, OUTPUT, ())
     caller = step.callers[path, call]
-    for slot, tensor in given.items():
+    for slot, tensor in inputs.items():
         alike = [other for other in returned.values() if other.shape == tensor.shape]
         if alike and not any(torch.equal(tensor, other) for other in alike):
             yield Passed(caller, path, call, slot, tensor, alike[0])
     for slot, tensor in returned.items():
         kept = any(_same(tensor, other) for other in state.values())
-        if kept and not any(_same(tensor, other) for other in given.values()):
+        if kept and not any(_same(tensor, other) for other in inputs.values()):
             yield Passed(caller, path, call, slot, None, tensor)
 
 
@@ -79,5 +79,5 @@ def _tensors(passage: Passage, path: str, call: int, kind: str, left_out: Collec
     }
 
 
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.shape == other.shape and torch.equal(one, other)
+def _same(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    return tensor.shape == other.shape and torch.equal(tensor, other)

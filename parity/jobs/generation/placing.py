@@ -28,10 +28,10 @@ from .passing import Passed, wrongly_passed
 from .states import tensors
 
 
-def judge_values(dtype: str, check: str, value: Array, truth: Array, own: Array) -> dict[str, Any]:
-    """Return the fields of a comparison of a value with the truth; `own` is the reference's in the working dtype."""
-    noise = reference_error(own, truth) if own.shape == truth.shape else 0.0
-    return judge(check, value, truth, own, noise, Tolerance(dtype))
+def judge_values(dtype: str, check: str, value: Array, truth: Array, working: Array) -> dict[str, Any]:
+    """Return the fields of a comparison of a value with the truth; `working` is the reference in the working dtype."""
+    noise = reference_error(working, truth) if working.shape == truth.shape else 0.0
+    return judge(check, value, truth, working, noise, Tolerance(dtype))
 
 
 @dataclass
@@ -61,36 +61,36 @@ class Placing:
 
         All ran on values of their own, so the first difference, in the order of the run, is where the fault is.
         """
-        check, dtype, number, place = self._first_difference(mode, comparisons)
+        check, dtype, number, column = self._first_difference(mode, comparisons)
         row, padding = mode.rows[number]
         ends = list(accumulate(mode.sizes))
-        chunk = bisect_right(ends, place + padding)  # the number of the chunk that has the position
+        chunk = bisect_right(ends, column + padding)  # the number of the chunk that has the position
         which = 0 if row < len(self.wholes[0]) else 1
         row %= len(self.wholes[which])
         true_passage, own_passage = (
-            replace(self._whole_passage(self.wholes[which], which, one), row=row, place=place)
-            for one in ("float64", self.dtype)
+            replace(self._whole_passage(self.wholes[which], which, precision), row=row, position=column)
+            for precision in ("float64", self.dtype)
         )
-        position = place + padding - (ends[chunk] - mode.sizes[chunk])
+        position = column + padding - (ends[chunk] - mode.sizes[chunk])
         before, state, step = self._two_steps(mode, chunk, dtype, number, position)
-        own = {key: value for key, value, _ in aligned(own_passage, step)}
+        working_values = {key: value for key, value, _ in aligned(own_passage, step)}
         for path, name in true_passage.classes.items():
             cells.setdefault(path, CellReport(path, name))
         values = list(aligned(true_passage, step))
         feeding = "isolated"
         for key, truth, value in values:
-            if not key.path or key not in own:
+            if not key.path or key not in working_values:
                 continue
             passed = key.kind == INPUT
             path = true_passage.callers[key.path, key.call] if passed else key.path
             kind, tensor = ("passed value", f"{key.path} {key.slot}") if passed else ("output", key.slot)
-            fields = judge_values(self.dtype, check, value, truth, own[key])
+            fields = judge_values(self.dtype, check, value, truth, working_values[key])
             comparison = Comparison(mode.name, check, feeding, kind, tensor, key.call, **fields)
             if comparison.status == FAIL:
-                comparison = replace(comparison, reason=f"{comparison.reason}, from position {place} on")
+                comparison = replace(comparison, reason=f"{comparison.reason}, from position {column} on")
                 if feeding == "isolated" and before is not None:
                     call = 0 if passed else key.call
-                    wrong = wrongly_passed(path, call, before, step, tensors(state), {one for one, *_ in values})
+                    wrong = wrongly_passed(path, call, before, step, tensors(state), {key for key, *_ in values})
                     if wrong is not None:
                         yield wrong.caller, _of_state(self.dtype, mode.name, check, wrong)
                         comparison = replace(comparison, feeding="end to end")
@@ -147,25 +147,27 @@ class Placing:
         Where nothing differs, this is the last position.
         """
         for check, dtype in (("meaning", "float64"), ("rounding", self.dtype)):
-            failing = [one for one in comparisons if one.check == check and one.status == FAIL]
+            failing = [
+                comparison for comparison in comparisons if comparison.check == check and comparison.status == FAIL
+            ]
             if failing and failing[0].index is not None:
                 number = failing[0].input - 1
                 row, _ = mode.rows[number]
                 logits, _ = self.run(mode, dtype)
                 errors = np.abs(logits[number].astype(np.float64) - self.truth[row])
                 over = errors.reshape(len(errors), -1).max(-1) > failing[0].bar
-                place = int(np.flatnonzero(over)[0]) if over.any() else int(failing[0].index[0])
-                return check, dtype, number, place
+                column = int(np.flatnonzero(over)[0]) if over.any() else int(failing[0].index[0])
+                return check, dtype, number, column
         return "meaning", "float64", 0, len(self.truth[mode.rows[0][0]]) - 1
 
 
 def _of_state(dtype: str, side: str, check: str, wrong: Passed) -> Comparison:
     """Return the failure of a Cell that doesn't pass on the state of a Cell inside."""
     tensor, returned = f"{wrong.path} {wrong.slot}", as_array(wrong.returned)
-    place = (side, check, "isolated", "passed value", tensor, wrong.call)
-    if wrong.given is None:
+    location = (side, check, "isolated", "passed value", tensor, wrong.call)
+    if wrong.input is None:
         reason = f"{wrong.path} returned this state in the step before, and isn't given it"
-        return Comparison(*place, FAIL, reason, returned.dtype.name, returned.shape)
-    fields = judge_values(dtype, "meaning", as_array(wrong.given), returned, returned)
+        return Comparison(*location, FAIL, reason, returned.dtype.name, returned.shape)
+    fields = judge_values(dtype, "meaning", as_array(wrong.input), returned, returned)
     reason = f"it isn't the state that {wrong.path} returned in the step before"
-    return Comparison(*place, **{**fields, "status": FAIL, "reason": reason})
+    return Comparison(*location, **{**fields, "status": FAIL, "reason": reason})

@@ -33,18 +33,20 @@ class LogProbabilities:
     tokens: torch.Tensor
     values: Array
 
-    def compare(self, truth: Sequence[Array], own: Sequence[Array], tolerance: Tolerance) -> Iterator[Comparison]:
+    def compare(
+        self, truth: Sequence[Array], working_logits: Sequence[Array], tolerance: Tolerance
+    ) -> Iterator[Comparison]:
         """Yield the comparison of each sequence with logits [length, vocabulary] in float64 and the working dtype."""
         for number, values in enumerate(self.values):
             after = self.tokens[number].numpy()[1:, None]
             expected, working = (
-                np.take_along_axis(log_softmax(rows[number])[:-1], after, -1)[:, 0] for rows in (truth, own)
+                np.take_along_axis(log_softmax(rows[number])[:-1], after, -1)[:, 0] for rows in (truth, working_logits)
             )
-            known = np.isfinite(values[1:])
-            expected, working, given = expected[known], working[known], values[1:][known]
+            finite = np.isfinite(values[1:])
+            expected, working, candidate = expected[finite], working[finite], values[1:][finite]
             # a sequence has a few values alone: the error that the reference may make is that of any log-probability
-            noise = reference_error(log_softmax(own[number]), log_softmax(truth[number]))
-            fields = judge("rounding", given, expected, working, noise, tolerance)
+            noise = reference_error(log_softmax(working_logits[number]), log_softmax(truth[number]))
+            fields = judge("rounding", candidate, expected, working, noise, tolerance)
             yield Comparison(
                 RECORDED, "rounding", "end to end", "output", "log-probabilities", 0, input=number + 1, **fields
             )

@@ -20,4 +20,4 @@ class GenerationReport(Report):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values, with the likelihoods."""
-        return super().to_dict() | {"likelihoods": [one.to_dict() for one in self.likelihoods]}
+        return super().to_dict() | {"likelihoods": [likelihood.to_dict() for likelihood in self.likelihoods]}

@@ -30,8 +30,8 @@ def flatten(state: Any) -> tuple[dict[str, Any], Rebuild]:
             return cache
 
         return leaves, rebuild
-    found, spec = pytree.tree_flatten_with_path(state)
-    return {pytree.keystr(path): leaf for path, leaf in found}, lambda values: pytree.tree_unflatten(values, spec)
+    pairs, spec = pytree.tree_flatten_with_path(state)
+    return {pytree.keystr(path): leaf for path, leaf in pairs}, lambda values: pytree.tree_unflatten(values, spec)
 
 
 def tensors(state: Any) -> dict[str, torch.Tensor]:

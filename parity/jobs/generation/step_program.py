@@ -83,8 +83,8 @@ class StepProgram:
         leaves, _ = flatten(self._state(dtype, self.prompt))
         state: Sequence[Any] = [as_array(leaf) for leaf in leaves.values()]
         outputs = []
-        for place in range(self.prompt, self.tokens.shape[1]):
-            token = as_array(cast(self.tokens[:, place : place + 1], dtype, self.working))
+        for position in range(self.prompt, self.tokens.shape[1]):
+            token = as_array(cast(self.tokens[:, position : position + 1], dtype, self.working))
             logits, state = run(token, tuple(state))
             outputs.append(logits)
         return np.concatenate(outputs, 1)

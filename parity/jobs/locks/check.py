@@ -95,45 +95,47 @@ def _differing_start(locked: Snapshot, now: Snapshot) -> list[str]:
     Raises:
         UsageError: an input differs more.
     """
-    found: dict[str, None] = {}
+    slots: dict[str, None] = {}
     has_other_weights = False
-    for place, tensor in locked.tensors.items():
-        if not _is_start(place) or place.run != locked.dtype:
+    for boundary, tensor in locked.tensors.items():
+        if not _is_start(boundary) or boundary.run != locked.dtype:
             continue
-        other = now.tensors.get(place)
+        other = now.tensors.get(boundary)
         if other is not None and other.bits == tensor.bits:
             continue
         if other is not None and _is_close(locked, tensor, now, other):
-            found[place.slot] = None
-        elif place.role == "parameter":
+            slots[boundary.slot] = None
+        elif boundary.role == "parameter":
             has_other_weights = True
         else:
-            given = "isn't there" if other is None else f"is {other.dtype}{list(other.shape)} with other values"
+            state = "isn't there" if other is None else f"is {other.dtype}{list(other.shape)} with other values"
             raise UsageError(
-                f"{visible_name(locked.model)}: the inputs aren't those that were locked: {visible_name(place.slot)}, "
-                f"{tensor.dtype}{list(tensor.shape)} then, {given} now\n"
+                f"{visible_name(locked.model)}: the inputs aren't those that were locked: "
+                f"{visible_name(boundary.slot)}, {tensor.dtype}{list(tensor.shape)} then, {state} now\n"
                 "  what to do: let inputs() seed its random numbers, or lock again if other inputs are meant"
             )
-    return [] if has_other_weights else list(found)
+    return [] if has_other_weights else list(slots)
 
 
-def _is_start(place: Boundary) -> bool:
+def _is_start(boundary: Boundary) -> bool:
     """Whether a tensor is an input of the network or a parameter."""
-    return place.role == "parameter" or (place.role == "input" and place.cell == "")
+    return boundary.role == "parameter" or (boundary.role == "input" and boundary.cell == "")
 
 
 def _is_close(locked: Snapshot, tensor: Tensor, now: Snapshot, other: Tensor) -> bool:
     """Whether two tensors of a working dtype differ in the last digits alone."""
     if (tensor.dtype, tensor.shape) != (other.dtype, other.shape) or not is_floating(as_dtype(tensor.dtype)):
         return False
-    then, here = (np.array(one.sketches[which.bits]) for one, which in ((locked, tensor), (now, other)))
-    return bool(np.abs(here - then).max() <= CLOSE * epsilon(locked.dtype) * np.abs(then).max())
+    then, current = (np.array(snapshot.sketches[which.bits]) for snapshot, which in ((locked, tensor), (now, other)))
+    return bool(np.abs(current - then).max() <= CLOSE * epsilon(locked.dtype) * np.abs(then).max())
 
 
 def _with_start_of(locked: Snapshot, now: Snapshot) -> Snapshot:
     """Return a snapshot without its run in float64, and with the inputs and parameters that were locked."""
-    kept = {place: tensor for place, tensor in now.tensors.items() if place.run == locked.dtype}
-    start = {place: locked.tensors[place] for place in kept if _is_start(place) and place in locked.tensors}
+    kept = {boundary: tensor for boundary, tensor in now.tensors.items() if boundary.run == locked.dtype}
+    start = {
+        boundary: locked.tensors[boundary] for boundary in kept if _is_start(boundary) and boundary in locked.tensors
+    }
     calls = [call for call in now.calls if call["run"] == locked.dtype]
     first = now.calls.index(calls[0])
     calls = [call | {"parent": None if call["parent"] is None else call["parent"] - first} for call in calls]
@@ -148,34 +150,34 @@ def _write(snapshot: Snapshot, path: Path, locked: Snapshot) -> None:
         for call in snapshot.calls:
             with recorder.run(call["run"]):
                 recorder.add_call(call["cell"], call["index"], call["class"], call["parent"])
-        for place, tensor in snapshot.tensors.items():
+        for boundary, tensor in snapshot.tensors.items():
             if not tensor.bits:
-                with recorder.run(place.run):
-                    recorder.add_absent(place.cell, place.call, place.slot, (SKETCH_SIZE,))
+                with recorder.run(boundary.run):
+                    recorder.add_absent(boundary.cell, boundary.call, boundary.slot, (SKETCH_SIZE,))
                 continue
             array = np.array(snapshot.sketches[tensor.bits])
             if array.dtype.kind == "f":
-                array = array.astype(np.float64 if place.run == "float64" else np.float32)
-            other = locked.tensors.get(place)
+                array = array.astype(np.float64 if boundary.run == "float64" else np.float32)
+            other = locked.tensors.get(boundary)
             if other is not None and other.shape != tensor.shape:
                 array = np.append(array, array[:1])
-            with recorder.run(place.run):
-                _add(recorder, place, array)
+            with recorder.run(boundary.run):
+                _add(recorder, boundary, array)
                 if not tensor.tracked:
-                    recorder.mark_untracked(place.cell, place.call, place.role, place.slot)
+                    recorder.mark_untracked(boundary.cell, boundary.call, boundary.role, boundary.slot)
 
 
-def _add(recorder: Recorder, place: Boundary, array: Any) -> None:
-    if place.role == "parameter":
-        recorder.parameter(place.slot, array)
-    elif place.role == "parameter_gradient":
-        recorder.parameter(place.slot, gradient=array)
-    elif place.role == "buffer":
-        recorder.buffer(place.slot, array)
-    elif place.role == "buffer_update":
-        recorder.buffer(place.slot, update=array)
+def _add(recorder: Recorder, boundary: Boundary, array: Any) -> None:
+    if boundary.role == "parameter":
+        recorder.parameter(boundary.slot, array)
+    elif boundary.role == "parameter_gradient":
+        recorder.parameter(boundary.slot, gradient=array)
+    elif boundary.role == "buffer":
+        recorder.buffer(boundary.slot, array)
+    elif boundary.role == "buffer_update":
+        recorder.buffer(boundary.slot, update=array)
     else:
-        recorder.add_tensor(place.cell, place.call, place.role, place.slot, array)
+        recorder.add_tensor(boundary.cell, boundary.call, boundary.role, boundary.slot, array)
 
 
 def _of_tensor(comparison: Comparison, path: str, locked: Snapshot, now: Snapshot) -> Comparison:
@@ -185,20 +187,20 @@ def _of_tensor(comparison: Comparison, path: str, locked: Snapshot, now: Snapsho
     cell, slot = ("", comparison.tensor) if named else (path, comparison.tensor)
     if comparison.kind.startswith("passed"):
         cell, _, slot = comparison.tensor.rpartition(" ")
-    place = Boundary(run, cell, 0 if named else comparison.call, _ROLES.get(comparison.kind, ""), slot)
-    then, here = locked.tensors.get(place), now.tensors.get(place)
+    boundary = Boundary(run, cell, 0 if named else comparison.call, _ROLES.get(comparison.kind, ""), slot)
+    then, current = locked.tensors.get(boundary), now.tensors.get(boundary)
     if then is None:
         return comparison
     comparison = replace(comparison, shape=then.shape)
-    if here is not None and here.shape != then.shape:
-        reason = f"shape {list(here.shape)} now, {list(then.shape)} when it was locked"
+    if current is not None and current.shape != then.shape:
+        reason = f"shape {list(current.shape)} now, {list(then.shape)} when it was locked"
         return replace(comparison, index=None, reason=reason)
     if comparison.index is None:
         return comparison
     if comparison.index[0] >= ELEMENTS:  # a sum over all elements
         return replace(comparison, index=(), reference_value=None, candidate_value=None, truth=None)
     flat = places(math.prod(then.shape))[comparison.index[0]]
-    return replace(comparison, index=tuple(int(place) for place in np.unravel_index(flat, then.shape)))
+    return replace(comparison, index=tuple(int(i) for i in np.unravel_index(flat, then.shape)))
 
 
 def _changes(then: CellParts | None, now: CellParts | None) -> list[str]:
@@ -227,12 +229,12 @@ def _no_change(versions: list[str]) -> list[str]:
 def _bits_note(locked: Snapshot, now: Snapshot, report: Report) -> Iterable[str]:
     """Yield a note on the Cells that compute other bits than before, though within rounding."""
     changed: dict[str, None] = {}
-    for place, tensor in locked.tensors.items():
-        other = now.tensors.get(place)
-        if place.run != locked.dtype or place.role not in ("output", "input_gradient") or other is None:
+    for boundary, tensor in locked.tensors.items():
+        other = now.tensors.get(boundary)
+        if boundary.run != locked.dtype or boundary.role not in ("output", "input_gradient") or other is None:
             continue
-        if other.bits != tensor.bits and not _fails(report.cells.get(place.cell)):
-            changed[place.cell] = None
+        if other.bits != tensor.bits and not _fails(report.cells.get(boundary.cell)):
+            changed[boundary.cell] = None
     if changed:
         names = list_names([path or "(root)" for path in changed])
         yield f"{len(changed)} Cells compute other bits than when they were locked, within rounding: {names}"

@@ -53,7 +53,7 @@ def write_lock(lock: Lock, path: str | PathLike[str]) -> None:
     write_text(path, "{\n" + ",\n".join([*parts, f'"models": [\n{models}\n]']) + "\n}\n")
 
 
-def _model_text(one: Snapshot) -> str:
+def _model_text(snapshot: Snapshot) -> str:
     cells = [
         {
             "cell": path,
@@ -62,25 +62,25 @@ def _model_text(one: Snapshot) -> str:
             "settings": dict(parts.settings),
             "error": None if parts.error is None else float(f"{parts.error:.2g}"),
         }
-        for path, parts in one.cells.items()
+        for path, parts in snapshot.cells.items()
     ]
     tensors = [
         [*where, tensor.dtype, list(tensor.shape), tensor.bits, *([] if tensor.tracked else [UNTRACKED])]
-        for where, tensor in one.tensors.items()
+        for where, tensor in snapshot.tensors.items()
     ]
     head = {
-        "model": one.model,
-        "side": one.side,
-        "dtype": one.dtype,
-        "train": one.train,
-        "seed": one.seed,
-        "gradients": one.grads,
+        "model": snapshot.model,
+        "side": snapshot.side,
+        "dtype": snapshot.dtype,
+        "train": snapshot.train,
+        "seed": snapshot.seed,
+        "gradients": snapshot.grads,
     }
     parts = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
-    lists: dict[str, list[Any]] = {"cells": cells, "calls": one.calls, "tensors": tensors}
+    lists: dict[str, list[Any]] = {"cells": cells, "calls": snapshot.calls, "tensors": tensors}
     for name, entries in lists.items():
         parts.append(f'"{name}": [\n' + ",\n".join(map(json.dumps, entries)) + "\n]")
-    sketches = (f'"{digest}": {json.dumps([_json_number(x) for x in xs])}' for digest, xs in one.sketches.items())
+    sketches = (f'"{digest}": {json.dumps([_json_number(x) for x in xs])}' for digest, xs in snapshot.sketches.items())
     parts.append('"sketches": {\n' + ",\n".join(sketches) + "\n}")
     return "{\n" + ",\n".join(parts) + "\n}"
 
@@ -131,25 +131,25 @@ def _snapshot(data: Any) -> Snapshot:
     side = _text(data.get("side", TORCH))
     if side not in SIDES:
         raise ValueError(f"there is no side {side}")
-    one = Snapshot(_text(data["model"]), dtype, train, _count(data["seed"]), grads, side)
+    snapshot = Snapshot(_text(data["model"]), dtype, train, _count(data["seed"]), grads, side)
     for cell in data["cells"]:
         settings = {_text(name): _text(value) for name, value in cell["settings"].items()}
         error = None if cell.get("error") is None else float(_number(cell["error"]))
-        one.cells[_text(cell["cell"])] = CellParts(_text(cell["class"]), _text(cell["code"]), settings, error)
+        snapshot.cells[_text(cell["cell"])] = CellParts(_text(cell["class"]), _text(cell["code"]), settings, error)
     for call in data["calls"]:
         words = {name: _text(call[name]) for name in ("run", "cell", "class")}
         parent = None if call["parent"] is None else _count(call["parent"])
-        one.calls.append({**words, "index": _count(call["index"]), "parent": parent})
-    one.sketches = {_text(digest): [_number(x) for x in xs] for digest, xs in data["sketches"].items()}
+        snapshot.calls.append({**words, "index": _count(call["index"]), "parent": parent})
+    snapshot.sketches = {_text(digest): [_number(x) for x in xs] for digest, xs in data["sketches"].items()}
     for entry in data["tensors"]:
         run, cell, call, role, slot, dtype, shape, digest, *rest = entry
         tensor = Tensor(_text(dtype), tuple(_count(size) for size in shape), _text(digest), tracked=not rest)
         if math.prod(tensor.shape) >= LARGEST_TENSOR:
             raise ValueError(f"{tensor.bits} has a shape of more than {LARGEST_TENSOR} elements")
-        if tensor.bits and len(one.sketches[tensor.bits]) > SKETCH_SIZE:
+        if tensor.bits and len(snapshot.sketches[tensor.bits]) > SKETCH_SIZE:
             raise ValueError(f"{tensor.bits} has more than {SKETCH_SIZE} numbers")
-        one.tensors[Boundary(_text(run), _text(cell), _count(call), _text(role), _text(slot))] = tensor
-    return one
+        snapshot.tensors[Boundary(_text(run), _text(cell), _count(call), _text(role), _text(slot))] = tensor
+    return snapshot
 
 
 def _text(value: Any) -> str:

@@ -77,8 +77,8 @@ def take_runtime_snapshot(
     # each Cell gets the values that it had in float64
     records = exported.run(Run(dtype, FORWARD, ReferenceRun.of(truth), truth))
     require_finite(records, dtype)
-    given = {key: cast_floating(x, as_dtype(dtype)) for key, x in truth.values.items() if key.kind == INPUT}
-    for run, values in (("float64", truth.values), (options.dtype, given | records.values)):
+    inputs = {key: cast_floating(x, as_dtype(dtype)) for key, x in truth.values.items() if key.kind == INPUT}
+    for run, values in (("float64", truth.values), (options.dtype, inputs | records.values)):
         writer = _SketchWriter(snapshot, run)
         record_calls(writer, truth.calls)
         for key, array in values.items():
@@ -111,13 +111,13 @@ class _SketchWriter:
         self.snapshot.tensors[boundary] = Tensor(dtype, tuple(np.shape(tensor)), digest)
 
     def add_absent(self, path: str, index: int, slot: str, shape: tuple[int, ...]) -> None:
-        place = Boundary(self.run, path, index, "input_gradient", slot)
-        self.snapshot.tensors[place] = Tensor("float32", tuple(shape), "")
+        boundary = Boundary(self.run, path, index, "input_gradient", slot)
+        self.snapshot.tensors[boundary] = Tensor("float32", tuple(shape), "")
 
     def mark_untracked(self, path: str, index: int, role: str, slot: str) -> None:
-        place = Boundary(self.run, path, index, role, slot)
-        if place in self.snapshot.tensors:
-            self.snapshot.tensors[place] = replace(self.snapshot.tensors[place], tracked=False)
+        boundary = Boundary(self.run, path, index, role, slot)
+        if boundary in self.snapshot.tensors:
+            self.snapshot.tensors[boundary] = replace(self.snapshot.tensors[boundary], tracked=False)
 
     def parameter(self, name: str, value: Any = None, *, gradient: Any = None) -> None:
         self._add_named("parameter", name, value)
@@ -142,15 +142,20 @@ def _add_parts(snapshot: Snapshot, side: TorchSide, module: torch.nn.Module) -> 
 def _rounding_errors(snapshot: Snapshot) -> dict[str, float]:
     """Return the largest rounding error of the outputs of each Cell; see `CellParts.error`."""
     errors: dict[str, float] = {}
-    for place, tensor in snapshot.tensors.items():
-        truth = snapshot.tensors.get(place._replace(run="float64"))
-        if place.run == "float64" or place.role != "output" or truth is None or not is_floating(as_dtype(tensor.dtype)):
+    for boundary, tensor in snapshot.tensors.items():
+        truth = snapshot.tensors.get(boundary._replace(run="float64"))
+        if (
+            boundary.run == "float64"
+            or boundary.role != "output"
+            or truth is None
+            or not is_floating(as_dtype(tensor.dtype))
+        ):
             continue
-        own, exact = (np.array(snapshot.sketches[one.bits], np.float64) for one in (tensor, truth))
+        working, exact = (np.array(snapshot.sketches[value.bits], np.float64) for value in (tensor, truth))
         unit = epsilon(snapshot.dtype) * float(np.abs(exact).max(initial=0.0))
-        if unit > 0 and own.shape == exact.shape:
-            error = float(np.abs(own - exact).max()) / unit
-            errors[place.cell] = max(errors.get(place.cell, 0.0), error)
+        if unit > 0 and working.shape == exact.shape:
+            error = float(np.abs(working - exact).max()) / unit
+            errors[boundary.cell] = max(errors.get(boundary.cell, 0.0), error)
     return errors
 
 

@@ -13,13 +13,13 @@ class Around(torch.nn.Module):
     def __init__(self, path: str, part: torch.nn.Module) -> None:
         super().__init__()
         *outer, last = path.split(".")
-        place: torch.nn.Module = self
+        parent: torch.nn.Module = self
         for name in outer:
             inner = torch.nn.Module()
             inner.training = part.training
-            place.add_module(name, inner)
-            place = inner
-        place.add_module(last, part)
+            parent.add_module(name, inner)
+            parent = inner
+        parent.add_module(last, part)
         self.training = part.training
         self._path = path
 

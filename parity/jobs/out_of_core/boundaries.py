@@ -68,10 +68,10 @@ class PartCall:
 def _require_unchanged(path: str, before: Placed, after: Placed) -> None:
     """Raise `UsageError` if a call has put other tensors into its arguments: a repeated call would do so again."""
     if len(before) != len(after) or any(x is not y for (_, x), (_, y) in zip(before, after, strict=True)):
-        known = dict(before)
-        place = next((place for place, x in after if known.get(place) is not x), "")
+        earlier = dict(before)
+        argument = next((argument for argument, x in after if earlier.get(argument) is not x), "")
         raise UsageError(
-            f"the Cell {path} puts tensors into its argument {place}, which networks in parts can't do\n"
+            f"the Cell {path} puts tensors into its argument {argument}, which networks in parts can't do\n"
             "  what to do: if it is a cache of keys and values, switch it off (config.use_cache = False)"
         )
 
@@ -114,7 +114,7 @@ def _store(file: Path, structure: Any) -> _Stored:
     tensors = [leaf.detach().clone() for leaf in leaves if isinstance(leaf, torch.Tensor)]
     torch.save(tensors, file)
     stored = tuple(_TENSOR if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves)
-    return _Stored(file, stored, spec, frozenset(place for place, _ in placed_tensors(structure)))
+    return _Stored(file, stored, spec, frozenset(path for path, _ in placed_tensors(structure)))
 
 
 def placed_tensors(structure: Any) -> Placed:
@@ -176,10 +176,12 @@ def run_in_parts(
         stack.enter_context(torch.set_grad_enabled(options.grads))
         for part in parts:
             stack.enter_context(replaced_forward(part.module, run.forward_of(part)))
-        given = pytree.tree_map_only(torch.Tensor, _with_gradient if options.grads else _detached, (args, dict(kwargs)))
+        arguments = pytree.tree_map_only(
+            torch.Tensor, _with_gradient if options.grads else _detached, (args, dict(kwargs))
+        )
         try:
-            with _UsesOutside(parts, run) as uses:
-                result = network(*given[0], **given[1])
+            with _UsesOutside(parts, run) as mode:
+                result = network(*arguments[0], **arguments[1])
         except CellbridgeError:
             raise
         except Exception as error:  # of the model's code
@@ -191,7 +193,7 @@ def run_in_parts(
             roots = [(o, c) for o, c in zip(outputs, cotangents, strict=True) if c is not None and o.requires_grad]
             if roots:
                 torch.autograd.backward([o for o, _ in roots], [c for _, c in roots])
-    return NetworkCall(run.calls, cotangents, list(uses.found))
+    return NetworkCall(run.calls, cotangents, list(mode.uses))
 
 
 class _UsesOutside(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -201,13 +203,13 @@ class _UsesOutside(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.run = run
         self.parameters = {p for part in parts for p in part.module.parameters()}
-        self.found: dict[torch.nn.Parameter, None] = {}
+        self.uses: dict[torch.nn.Parameter, None] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not self.run.is_inside:
             for leaf in pytree.tree_leaves((args, kwargs)):
                 if isinstance(leaf, torch.nn.Parameter) and leaf in self.parameters:
-                    self.found[leaf] = None
+                    self.uses[leaf] = None
         return func(*args, **kwargs or {})
 
 
@@ -224,12 +226,12 @@ class _Run:
 
     def forward_of(self, part: Part) -> Callable[..., Any]:
         """Return what takes the place of the part's forward."""
-        own = part.module.forward
+        original = part.module.forward
 
         def inside(*args: Any, **kwargs: Any) -> Any:
             before, self.is_inside = self.is_inside, True
             try:
-                return own(*args, **kwargs)
+                return original(*args, **kwargs)
             finally:
                 self.is_inside = before
 
@@ -238,17 +240,17 @@ class _Run:
             folder.mkdir()
             open_containers((args, kwargs))
             arguments = _store(folder / "arguments.pt", (list(args), kwargs))
-            given = placed_tensors((args, kwargs))
+            before = placed_tensors((args, kwargs))
             passed_back: dict[int, Path] = {}
             arrived: dict[int, Path] = {}
             if self.grads:
                 args, kwargs = self._watched((args, kwargs), folder / "input-gradient", passed_back)
-                given = placed_tensors((args, kwargs))
+                before = placed_tensors((args, kwargs))
                 result = checkpoint(inside, *args, use_reentrant=False, **kwargs)
             else:
                 result = inside(*args, **kwargs)
             open_containers((args, kwargs))  # those that hold tensors now
-            _require_unchanged(part.path, given, placed_tensors((args, kwargs)))
+            _require_unchanged(part.path, before, placed_tensors((args, kwargs)))
             stored = _store(folder / "result.pt", result)
             self.calls.append(PartCall(part.path, arguments, stored, arrived, passed_back))
             self._release()
@@ -261,7 +263,7 @@ class _Run:
         """Return the structure with tensors whose gradients are kept in files, by their number, when they arrive."""
         leaves, spec = pytree.tree_flatten(structure)
         number = 0
-        for place, leaf in enumerate(leaves):
+        for index, leaf in enumerate(leaves):
             if not isinstance(leaf, torch.Tensor):
                 continue
             if is_inexact(leaf):
@@ -269,7 +271,7 @@ class _Run:
                 leaf = leaf.clone() if leaf.requires_grad else leaf.detach().requires_grad_()
                 keep = self._keep(file.with_name(f"{file.name}-{number}.pt"), number, kept)
                 leaf.register_hook(keep)  # type: ignore[no-untyped-call]
-                leaves[place] = leaf
+                leaves[index] = leaf
             number += 1
         return pytree.tree_unflatten(leaves, spec)
 

@@ -90,13 +90,13 @@ def check_out_of_core(
     require_base(memory)
     # parameters that aren't in files are in memory all the time
     held = 0 if weights is not None else sum(t.nbytes for t in (*module.parameters(), *module.buffers()))
-    left = memory - held
-    if not is_larger(module, left, grads=chosen.grads):
+    rest = memory - held
+    if not is_larger(module, rest, grads=chosen.grads):
         report = check(module, args, kwargs, more_inputs=more_inputs, progress=progress, **options)
         report.notes += _notes(weights, memory)
         return report
-    parts = divide(module, left, grads=chosen.grads, selects=chosen.selects)
-    run = _Run(module, parts, chosen, left, weights, stages)
+    parts = divide(module, rest, grads=chosen.grads, selects=chosen.selects)
+    run = _Run(module, parts, chosen, rest, weights, stages)
     open_containers((args, kwargs))
     whole = judge_all_inputs((args, dict(kwargs or {})), more_inputs, run.judge, chosen, stages)
     whole.notes += [
@@ -111,10 +111,10 @@ def check_out_of_core(
 def _notes(weights: MappedWeights | None, memory: int) -> list[str]:
     """Return what is to be said about the weights and the memory."""
     peak = peak_of_process()
-    used = f"the process had {size_in_words(peak)} in memory at most; {size_in_words(memory)} were allowed"
+    note = f"the process had {size_in_words(peak)} in memory at most; {size_in_words(memory)} were allowed"
     if peak > memory:
-        used += ": more than that, which it may have had before the judgement began"
-    return [*([] if weights is None else weights.notes), used]
+        note += ": more than that, which it may have had before the judgement began"
+    return [*([] if weights is None else weights.notes), note]
 
 
 class _Run:
@@ -163,13 +163,13 @@ class _Run:
         if not calls or not any(map(self.options.selects, paths)):
             return
         report: Report | None = None
-        for one in calls:
-            found = self._of_call(part, one)
+        for part_call in calls:
+            call_report = self._of_call(part, part_call)
             self._give_memory_back()
             if report is None:
-                report = found
+                report = call_report
             else:
-                report.join_input(found)
+                report.join_input(call_report)
         assert report is not None
         report.inputs = 1
         del report.cells[""]  # the place that holds the part
@@ -218,16 +218,16 @@ class _Run:
         paths = [path for path, _ in self.network.named_modules() if not self._is_in_a_part(path)]
         if not any(map(self.options.selects, paths)):
             return
-        received = [gradient for one in call.calls for gradient in one.passed_back()]
+        received = [gradient for part_call in call.calls for gradient in part_call.passed_back()]
         loss = loss_of([*call.cotangents, *received]) if self.options.grads else None
         options = replace(self.options, loss=loss)
-        given = (args, kwargs, [one.outputs() for one in call.calls])
+        inputs = (args, kwargs, [part_call.outputs() for part_call in call.calls])
         with without_parts(self.network, self.parts, call):
             with warnings_as_notes() as notes:
-                program = capture_program(self.network, given, {}, None, options.dtype, options.train)
+                program = capture_program(self.network, inputs, {}, None, options.dtype, options.train)
             self.notes += [note for note in notes if note not in self.notes]
-            conversions = Conversions(self.network, program, given, {}, None, (), options, NoProgress())
-            report = conversions.judge_inputs(given, {})
+            conversions = Conversions(self.network, program, inputs, {}, None, (), options, NoProgress())
+            report = conversions.judge_inputs(inputs, {})
         report.cells = {path: cell for path, cell in report.cells.items() if not self._is_in_a_part(path)}
         yield report
 
@@ -261,7 +261,7 @@ class _Run:
             structure=[difference for report in reports for difference in report.structure],
             probes=list(dict.fromkeys(probe for report in reports for probe in report.probes)),
             error_shares=[],
-            reproducible=[one for report in reports for one in report.reproducible],
+            reproducible=[path for report in reports for path in report.reproducible],
         )
 
 

@@ -28,9 +28,11 @@ def without_parts(network: torch.nn.Module, parts: Sequence[Part], call: Network
     try:
         for owner, state in kept:
             for name, tensors in zip(_STATE, state, strict=True):
-                left = {key: tensor for key, tensor in tensors.items() if any(tensor is p for p in call.used_outside)}
+                outside = {
+                    key: tensor for key, tensor in tensors.items() if any(tensor is p for p in call.used_outside)
+                }
                 vars(owner)[name].clear()
-                vars(owner)[name].update(left)
+                vars(owner)[name].update(outside)
         with replaced_forward(network, _around_parts(network.forward, parts, call.calls)):
             yield
     finally:
@@ -40,7 +42,7 @@ def without_parts(network: torch.nn.Module, parts: Sequence[Part], call: Network
                 vars(owner)[name].update(before)
 
 
-def _around_parts(own: Callable[..., Any], parts: Sequence[Part], calls: Sequence[PartCall]) -> Callable[..., Any]:
+def _around_parts(original: Callable[..., Any], parts: Sequence[Part], calls: Sequence[PartCall]) -> Callable[..., Any]:
     """Return the forward of a network that takes the results of its parts, which are called in this order.
 
     Tensors that a part is given here alone, such as a mask that is made for tracing, aren't returned.
@@ -55,15 +57,15 @@ def _around_parts(own: Callable[..., Any], parts: Sequence[Part], calls: Sequenc
                 called, result = remaining.pop(0)
                 assert called.path == path, "parts are called in the order of the run"
                 places = called.arguments.places
-                received.append([x for place, x in placed_tensors((list(args), kwargs)) if place in places])
+                received.append([x for path, x in placed_tensors((list(args), kwargs)) if path in places])
                 return result
 
             return part
 
         with contextlib.ExitStack() as stack:
-            for one in parts:
-                stack.enter_context(replaced_forward(one.module, returning(one.path)))
-            return own(*args, **kwargs), received
+            for part in parts:
+                stack.enter_context(replaced_forward(part.module, returning(part.path)))
+            return original(*args, **kwargs), received
 
     return forward
 

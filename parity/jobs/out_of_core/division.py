@@ -83,15 +83,15 @@ def _parts(path: str, module: torch.nn.Module, room: int, each: int, selects: Ca
     if size <= room and path and _is_called(module):
         yield Part(path, module, size)
         return
-    own = _size(module, recurse=False) * each
-    if own > room and path and _is_called(module) and not selects(path):
+    own_size = _size(module, recurse=False) * each
+    if own_size > room and path and _is_called(module) and not selects(path):
         yield Part(path, module, size)
         return
-    if own > room:
+    if own_size > room:
         name = f"the Cell {path or '(root)'} ({type(module).__name__})"
-        count = f"{own / each:.3g} parameters of its own"
+        count = f"{own_size / each:.3g} parameters of its own"
         raise UsageError(
-            f"{name} has {count}, and judging it takes about {size_in_words(own + BASE)} of memory; "
+            f"{name} has {count}, and judging it takes about {size_in_words(own_size + BASE)} of memory; "
             f"{size_in_words(room + BASE)} are allowed\n"
             "  what to do: allow more by --memory, compare outputs alone by --no-grad, or leave it out by --skip"
         )

@@ -105,16 +105,16 @@ _PLAIN = (
 )  # fmt: skip
 
 
-def _are_equal(one: Any, other: Any) -> bool:
+def _are_equal(value: Any, other: Any) -> bool:
     """Whether two values are the same object, or equal ones of kinds whose equality is known."""
-    if one is other:
+    if value is other:
         return True
-    if type(one) is not type(other):
+    if type(value) is not type(other):
         return False
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(_are_equal, one, other))
-    if isinstance(one, (set, frozenset)):
-        return bool(one == other)
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(_are_equal(one[key], other[key]) for key in one)
-    return isinstance(one, _PLAIN) and bool(one == other)
+    if isinstance(value, (list, tuple)):
+        return len(value) == len(other) and all(map(_are_equal, value, other))
+    if isinstance(value, (set, frozenset)):
+        return bool(value == other)
+    if isinstance(value, dict):
+        return list(value) == list(other) and all(_are_equal(value[key], other[key]) for key in value)
+    return isinstance(value, _PLAIN) and bool(value == other)

@@ -70,11 +70,11 @@ def _write(
             if values[0].shape == truth.parameters[name].shape and not _alike(values):
                 differences[name] = None
     for name, gradient in truth.records.gradients.parameters.items():
-        own = [run.records.gradients.parameters.get(name) for run in runs]
-        given = [one for one in own if one is not None]
-        if gradient is not None and len(given) == len(runs):
-            whole = _whole(given, gradient)
-            recorder.parameter(name, gradient=given[0] if whole is None else whole)
+        of_runs = [run.records.gradients.parameters.get(name) for run in runs]
+        gradients = [part for part in of_runs if part is not None]
+        if gradient is not None and len(gradients) == len(runs):
+            whole = _whole(gradients, gradient)
+            recorder.parameter(name, gradient=gradients[0] if whole is None else whole)
     _write_updates(recorder, truth.records.state.updates, runs, differences)
 
 

@@ -60,8 +60,8 @@ def check_parallel(
     common = {**options, "loss": loss, "model": user_file.name, "train": train}
     user_file.module.train(train)
     dropping = dropouts(user_file.module) if train else {}
-    for one in dropping.values():
-        one.eval()
+    for dropout in dropping.values():
+        dropout.eval()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         stages.stage(f"{ranks} processes", None)
@@ -109,18 +109,18 @@ def _launch(job: Job) -> None:
     try:
         spawn(work, (job,), nprocs=job.ranks)  # type: ignore[no-untyped-call]
     except (ProcessRaisedException, ProcessExitedException) as error:
-        written = sorted(Path(job.folder).glob("error-*"))
-        if written:
-            raise UsageError(written[0].read_text(encoding="utf-8")) from error
+        errors = sorted(Path(job.folder).glob("error-*"))
+        if errors:
+            raise UsageError(errors[0].read_text(encoding="utf-8")) from error
         last = [line for line in str(error).splitlines() if line.strip()][-1]
         raise UsageError(f"a process of the parallel model failed: {last}") from error
 
 
 def _was_split(reference: Recording, part: Recording) -> bool:
     """Whether a process had a part of the inputs."""
-    truth, own = (one.run("float64").records for one in (reference, part))
-    return any(own.values[key].shape != truth.values[key].shape for key in truth.values if key in own.values and
-               not key.path and key.kind == "input")  # fmt: skip
+    truth, candidate = (recording.run("float64").records for recording in (reference, part))
+    return any(candidate.values[key].shape != truth.values[key].shape for key in truth.values
+               if key in candidate.values and not key.path and key.kind == "input")  # fmt: skip
 
 
 def _explain(report: Report, reference: Recording, differences: Collection[str], folder: Path, ranks: int) -> None:
@@ -135,13 +135,17 @@ def _explain(report: Report, reference: Recording, differences: Collection[str],
         runs = [open_recording(folder / RECORDED / f"rank-{rank}").run("float64") for rank in range(ranks)]
         truth = reference.run("float64").records.gradients.parameters
         expected: dict[str, Array] = {}
-        given: dict[str, list[Array]] = {}
+        actual: dict[str, list[Array]] = {}
         for name in failing:
-            own = [run.records.gradients.parameters.get(name) for run in runs]
-            found, true = [one for one in own if one is not None], truth.get(name)
-            if true is not None and len(found) == ranks and all(one.shape == true.shape for one in found):
-                expected[name], given[name] = true, [np.asarray(one) for one in found]
-        words = explain_gradients(expected, given, ranks)
+            of_runs = [run.records.gradients.parameters.get(name) for run in runs]
+            gradients, true = [gradient for gradient in of_runs if gradient is not None], truth.get(name)
+            if (
+                true is not None
+                and len(gradients) == ranks
+                and all(gradient.shape == true.shape for gradient in gradients)
+            ):
+                expected[name], actual[name] = true, [np.asarray(gradient) for gradient in gradients]
+        words = explain_gradients(expected, actual, ranks)
         for path in report.failing:
             if any(c.kind == "parameter gradient" for c in report.cells[path].failures):
                 report.cells[path].explanations += words

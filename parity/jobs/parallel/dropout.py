@@ -25,36 +25,38 @@ ALIKE = (
 def dropouts(module: nn.Module) -> dict[str, nn.Module]:
     """Return the Cells that drop elements, by path."""
     kind = nn.modules.dropout._DropoutNd
-    return {path: one for path, one in module.named_modules() if isinstance(one, kind) and one.p > 0}
+    return {path: dropout for path, dropout in module.named_modules() if isinstance(dropout, kind) and dropout.p > 0}
 
 
 def record_dropped(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], path: Path) -> None:
     """Run a network in train mode, and write digests of which elements its Cells dropped."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
 
     def watch(name: str) -> Any:
-        def after(_: nn.Module, given: tuple[torch.Tensor, ...], result: torch.Tensor) -> None:
-            dropped = (result == 0) & (given[0] != 0)
+        def after(_: nn.Module, inputs: tuple[torch.Tensor, ...], result: torch.Tensor) -> None:
+            dropped = (result == 0) & (inputs[0] != 0)
             if result.numel() >= LEAST and dropped.any():
-                found[name] = hashlib.sha256(dropped.numpy().tobytes()).hexdigest()
+                digests[name] = hashlib.sha256(dropped.numpy().tobytes()).hexdigest()
 
         return after
 
     inner = dropouts(module)
-    handles = [one.train().register_forward_hook(watch(name.removeprefix("module."))) for name, one in inner.items()]
+    handles = [
+        dropout.train().register_forward_hook(watch(name.removeprefix("module."))) for name, dropout in inner.items()
+    ]
     try:
         with torch.no_grad():
             module(*args, **kwargs)
     finally:
-        for handle, one in zip(handles, inner.values(), strict=True):
+        for handle, dropout in zip(handles, inner.values(), strict=True):
             handle.remove()
-            one.eval()
-    path.write_text(json.dumps(found), encoding="utf-8")
+            dropout.eval()
+    path.write_text(json.dumps(digests), encoding="utf-8")
 
 
 def alike(paths: list[Path], side: str) -> Iterator[tuple[str, Comparison]]:
     """Yield a failure, with the path of its Cell, for each Cell that dropped the same elements in all processes."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-    for name, digest in found[0].items():
-        if all(one.get(name) == digest for one in found):
+    by_process = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    for name, digest in by_process[0].items():
+        if all(digests.get(name) == digest for digests in by_process):
             yield name, Comparison(side, "rounding", "isolated", "output", "result", 0, FAIL, ALIKE)

@@ -13,7 +13,7 @@ CLOSE = 1e-6
 
 
 def explain_gradients(
-    expected: Mapping[str, Array], given: Mapping[str, Sequence[Array]], ranks: int
+    expected: Mapping[str, Array], actual: Mapping[str, Sequence[Array]], ranks: int
 ) -> tuple[str, ...]:
     """Return what holds for all gradients that differ, in words; nothing if nothing simple does.
 
@@ -22,20 +22,20 @@ def explain_gradients(
         given: the gradients of each process, in float64.
         ranks: the number of processes.
     """
-    names = [name for name in expected if name in given]
+    names = [name for name in expected if name in actual]
     if not names:
         return ()
 
     def holds(combine: str, factor: float) -> bool:
         for name in names:
-            total = np.mean([np.asarray(one, np.float64) for one in given[name]], 0)
-            value = total if combine == "mean" else np.asarray(given[name][0], np.float64)
+            total = np.mean([np.asarray(gradient, np.float64) for gradient in actual[name]], 0)
+            value = total if combine == "mean" else np.asarray(actual[name][0], np.float64)
             scale = float(np.abs(expected[name]).max(initial=0.0)) * abs(factor)
             if float(np.abs(value - factor * expected[name]).max(initial=0.0)) > CLOSE * scale:
                 return False
         return True
 
-    alike = all(np.array_equal(given[name][0], one) for name in names for one in given[name][1:])
+    alike = all(np.array_equal(actual[name][0], gradient) for name in names for gradient in actual[name][1:])
     if not alike:
         if holds("mean", 1.0):
             return ("the processes have different gradients, whose mean is right: they aren't reduced",)

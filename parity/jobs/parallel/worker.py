@@ -85,8 +85,8 @@ def _run(rank: int, job: Job, recorder: Recorder, dtype: torch.dtype) -> None:
     with default_dtype(torch.float32):
         user_file = load(job.model, job.seed)
     module = user_file.module.to(dtype).train(job.train)
-    for one in dropouts(module).values():
-        one.eval()  # no other process draws the numbers that one process draws
+    for dropout in dropouts(module).values():
+        dropout.eval()  # no other process draws the numbers that one process draws
     for name, parameter in module.named_parameters():
         if job.training is not None and job.training.is_frozen(name):
             parameter.requires_grad_(False)
@@ -160,7 +160,7 @@ def parallelize(user_file: ModelFile, module: torch.nn.Module, ranks: int) -> tu
         )
     if user_file.splits_batch is not None:
         return parallel, user_file.splits_batch
-    kinds = {name for one in parallel.modules() for name in (kind.__name__ for kind in type(one).__mro__)}
+    kinds = {name for part in parallel.modules() for name in (kind.__name__ for kind in type(part).__mro__)}
     return parallel, bool(kinds & {"DistributedDataParallel", "FSDPModule", "FullyShardedDataParallel"})
 
 

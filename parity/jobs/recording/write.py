@@ -94,8 +94,8 @@ def record(
         chosen = replace(chosen, train=True)
     _require_recordable(training)
     steps = 1 if training is None else training.steps
-    given, _ = first_batches((args, keywords), (as_arguments(*one) for one in more_inputs), steps)
-    batches = example_batches(given, steps, chosen.seed)
+    inputs, _ = first_batches((args, keywords), (as_arguments(*batch) for batch in more_inputs), steps)
+    batches = example_batches(inputs, steps, chosen.seed)
     dtypes = list(dict.fromkeys([*(["float64"] if float64 else []), chosen.dtype]))
     one_call = TorchSide.of_options("torch", module, args, keywords, chosen)
     aliases = other_names(module)

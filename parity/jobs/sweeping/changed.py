@@ -35,16 +35,16 @@ def changed_models(models: Sequence[str], revision: str) -> set[str]:
 
 def files_of(model: str) -> set[Path]:
     """Return the files of a model, as far as they can be seen without running it."""
-    known: set[Path] = set()
+    files: set[Path] = set()
     waiting = [own_file(model)]
     while waiting:
         file = waiting.pop()
-        if file is None or file in known or not file.is_file():
+        if file is None or file in files or not file.is_file():
             continue
-        known.add(file)
+        files.add(file)
         if file.suffix == ".py":
             waiting += _imported(file)
-    return known
+    return files
 
 
 def own_file(model: str) -> Path | None:
@@ -63,8 +63,8 @@ def own_file(model: str) -> Path | None:
 
 def _file_of_module(parts: Sequence[str], folder: Path) -> Path | None:
     """Return the file of a module in a folder."""
-    place = folder.joinpath(*parts)
-    candidates = (place.with_suffix(".py"), place / "__init__.py") if parts else (folder / "__init__.py",)
+    path = folder.joinpath(*parts)
+    candidates = (path.with_suffix(".py"), path / "__init__.py") if parts else (folder / "__init__.py",)
     return next((file.resolve() for file in candidates if file.is_file()), None)
 
 

@@ -55,14 +55,16 @@ def compare_sweeps(before: Store, after: Store) -> SweepComparison:
     """Compare the results of two sweeps."""
     old, new = before.results(), after.results()
     both = [Change(model, old[model], new[model]) for model in new if model in old]
-    changed = [one for one in both if one.before.outcome != one.after.outcome]
-    same = [one for one in both if one.before.outcome == one.after.outcome]
-    otherwise = [one for one in same if one.before.reason != one.after.reason]
+    changed = [pair for pair in both if pair.before.outcome != pair.after.outcome]
+    same = [pair for pair in both if pair.before.outcome == pair.after.outcome]
+    otherwise = [pair for pair in same if pair.before.reason != pair.after.reason]
     return SweepComparison(
-        worse=[one for one in changed if one.is_worse],
-        better=[one for one in changed if not one.is_worse],
+        worse=[pair for pair in changed if pair.is_worse],
+        better=[pair for pair in changed if not pair.is_worse],
         otherwise=otherwise,
-        slower=[one for one in both if one.after.seconds > max(SLOWER * one.before.seconds, one.before.seconds + 1)],
+        slower=[
+            pair for pair in both if pair.after.seconds > max(SLOWER * pair.before.seconds, pair.before.seconds + 1)
+        ],
         added=[result for model, result in new.items() if model not in old],
         removed=[result for model, result in old.items() if model not in new],
         same=len(same) - len(otherwise),

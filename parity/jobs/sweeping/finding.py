@@ -24,7 +24,7 @@ CHECK = "::"
 _PATTERN = re.compile(r"[*?\[]")
 
 
-def find_models(given: Iterable[str]) -> list[str]:
+def find_models(sources: Iterable[str]) -> list[str]:
     """Return the models that are meant, each once, in the order in which they are given.
 
     Args:
@@ -36,20 +36,20 @@ def find_models(given: Iterable[str]) -> list[str]:
     Raises:
         UsageError: there is nothing of a name, or its models can't be listed.
     """
-    found: list[str] = []
-    for one in given:
-        models = list(_models(one))
+    all_models: list[str] = []
+    for source in sources:
+        models = list(_models(source))
         if not models:
-            raise UsageError(f"there is no model in {visible_name(one)}: a model file defines model and inputs")
-        found += models
-    return list(dict.fromkeys(found))
+            raise UsageError(f"there is no model in {visible_name(source)}: a model file defines model and inputs")
+        all_models += models
+    return list(dict.fromkeys(all_models))
 
 
-def _models(given: str) -> Iterator[str]:
-    path = Path(given)
+def _models(source: str) -> Iterator[str]:
+    path = Path(source)
     if path.is_dir():
         for file in sorted(
-            one for one in path.rglob("*") if one.suffix in (".py", ".onnx", *SUFFIXES) and one.is_file()
+            file for file in path.rglob("*") if file.suffix in (".py", ".onnx", *SUFFIXES) and file.is_file()
         ):
             if any(part.startswith((".", "__pycache__")) for part in file.relative_to(path).parts):
                 continue
@@ -59,15 +59,15 @@ def _models(given: str) -> Iterator[str]:
             elif names & {CASES, CHECKS}:
                 yield from _listed(str(file), "")
         return
-    head, _, factory = given.rpartition(":")
-    if CHECK in given:
-        yield given
+    head, _, factory = source.rpartition(":")
+    if CHECK in source:
+        yield source
     elif head and _PATTERN.search(factory):
         yield from _listed(head, factory)
     elif path.suffix == ".py" and path.is_file() and (names := _defined_names(path)) and _has_cases(names):
-        yield from _listed(given, "")
+        yield from _listed(source, "")
     else:
-        yield given
+        yield source
 
 
 def _has_cases(names: set[str]) -> bool:
@@ -91,7 +91,9 @@ def _defined_names(file: Path) -> set[str] | None:
             names |= {alias.asname or alias.name for alias in statement.names}
         else:
             names |= {
-                one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+                node.id
+                for node in ast.walk(statement)
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
             }
     return names
 
@@ -103,6 +105,6 @@ def _listed(source: str, pattern: str) -> list[str]:
         ended = run_limited([sys.executable, "-m", f"{__package__}.listing", str(answer), source, pattern], LISTING)
         if ended.code == 0 and answer.exists():
             return [str(model) for model in json.loads(answer.read_text(encoding="utf-8"))]
-    said = visible_text(ended.output.strip())[-2000:] or f"its process ended with exit code {ended.code}"
-    said = f"it took more than {LISTING.seconds:g} s" if ended.stopped == "time" else said
-    raise UsageError(f"the models of {visible_name(source)} can't be listed: {said}")
+    reason = visible_text(ended.output.strip())[-2000:] or f"its process ended with exit code {ended.code}"
+    reason = f"it took more than {LISTING.seconds:g} s" if ended.stopped == "time" else reason
+    raise UsageError(f"the models of {visible_name(source)} can't be listed: {reason}")

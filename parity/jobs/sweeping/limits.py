@@ -80,10 +80,10 @@ def run_limited(
     ) as process, watched(process.pid):  # fmt: skip
         assert process.stdout is not None
         output = _Output(process.stdout)
-        peak, stopped, seen = 0, "", dict[int, psutil.Process]()
+        peak, stopped, processes = 0, "", dict[int, psutil.Process]()
         try:
             while process.poll() is None:
-                peak = max(peak, _memory_of(process.pid, seen))
+                peak = max(peak, _memory_of(process.pid, processes))
                 if interrupt.is_set():
                     break
                 if time.monotonic() - started > limits.seconds:
@@ -94,36 +94,39 @@ def run_limited(
                     break
                 interrupt.wait(EVERY)
         finally:
-            _end(process, seen)
+            _end(process, processes)
         text = output.text()
     return Ended(process.returncode, stopped, text, time.monotonic() - started, peak)
 
 
-def _memory_of(pid: int, seen: dict[int, psutil.Process]) -> int:
-    """Return the bytes of a process and of those that it has started, which are added to `seen`."""
+def _memory_of(pid: int, processes: dict[int, psutil.Process]) -> int:
+    """Return the bytes of a process and of those that it has started, which are added to `processes`."""
     with contextlib.suppress(psutil.Error):
         root = psutil.Process(pid)
-        seen |= {one.pid: one for one in (root, *root.children(recursive=True))}
+        processes |= {process.pid: process for process in (root, *root.children(recursive=True))}
     total = 0
-    for one in list(seen.values()):
+    for process in list(processes.values()):
         try:
-            total += one.memory_info().rss
+            total += process.memory_info().rss
         except psutil.Error:
-            del seen[one.pid]
+            del processes[process.pid]
     return total
 
 
-def _end(process: subprocess.Popen[bytes], seen: Mapping[int, psutil.Process]) -> None:
+def _end(process: subprocess.Popen[bytes], processes: Mapping[int, psutil.Process]) -> None:
     """Kill a process, if it still runs, and all that it has started; those that left its session, too."""
     with contextlib.suppress(psutil.Error):
-        seen = {**seen, **{one.pid: one for one in psutil.Process(process.pid).children(recursive=True)}}
+        processes = {
+            **processes,
+            **{child.pid: child for child in psutil.Process(process.pid).children(recursive=True)},
+        }
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, 9)
-    for one in seen.values():
+    for child in processes.values():
         with contextlib.suppress(psutil.Error):
-            one.kill()  # psutil knows whether it is still the same process
+            child.kill()  # psutil knows whether it is still the same process
     process.wait()
-    psutil.wait_procs(list(seen.values()), PATIENCE)
+    psutil.wait_procs(list(processes.values()), PATIENCE)
 
 
 class _Output:

@@ -103,10 +103,11 @@ def _connect(ray: Any, address: str) -> None:
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         other = "ersion" in str(error)
         what = "what answers there is of other versions" if other else "no Ray cluster answers there"
-        said = visible_text(" ".join(str(error).split()))[:300] if other else _first_line(error)
-        here = f"Ray {ray.__version__}, Python {'.'.join(map(str, sys.version_info[:3]))}"
+        reason = visible_text(" ".join(str(error).split()))[:300] if other else _first_line(error)
+        versions = f"Ray {ray.__version__}, Python {'.'.join(map(str, sys.version_info[:3]))}"
         raise UsageError(
-            f"--ray {address}: {what}: {said}\n  what to do: start one with `ray start --head`, with {here} as here"
+            f"--ray {address}: {what}: {reason}\n"
+            f"  what to do: start one with `ray start --head`, with {versions} as here"
         ) from error
 
 

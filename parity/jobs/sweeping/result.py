@@ -114,8 +114,8 @@ def _judged(model: str, ended: Ended, text: str, page: bytes) -> Result:
     cells = document.get("cells", [])
     judged = [cell for cell in cells if cell.get("comparisons")]
     wrong = [cell for cell in judged if cell["verdict"] in (FAIL, NOT_COMPARED, NOT_KNOWN, REFERENCE_WRONG)]
-    causes = [f"{cell['path'] or '(root)'}: {one['summary']}" for cell in wrong for one in cell.get("causes", [])]
-    causes += [one["summary"] for one in document.get("causes", [])]  # of a training
+    causes = [f"{cell['path'] or '(root)'}: {cause['summary']}" for cell in wrong for cause in cell.get("causes", [])]
+    causes += [cause["summary"] for cause in document.get("causes", [])]  # of a training
     outcome = OUTCOMES[ended.code]
     where = ", ".join(cell["path"] or "(root)" for cell in wrong[:3]) + (", ..." if len(wrong) > 3 else "")
     within = ", ".join(document.get("conditions", {}).get("in_words", []))
@@ -149,5 +149,5 @@ def _reason(ended: Ended, limits: Limits) -> str:
     if ended.code in OUTCOMES:
         return f"its process ended by itself, with exit code {ended.code} and without a report"
     message = _ERROR.search(ended.output)
-    said = message[1] if message else f"exit code {ended.code}"
-    return visible_text(" ".join(said.split()))[:MAX_REASON]
+    reason = message[1] if message else f"exit code {ended.code}"
+    return visible_text(" ".join(reason.split()))[:MAX_REASON]

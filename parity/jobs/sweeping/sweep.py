@@ -41,14 +41,14 @@ def remaining(models: Sequence[str], store: Store, rerun: str, changed: Collecti
         rerun: "failed" for those without parity too, "all" for all, or "" for those alone that have no result.
         changed: models that are to be judged again because their files have changed; None if that isn't asked.
     """
-    known = store.results()
+    results = store.results()
     if rerun == "all":
         return list(models)
     return [
         model
         for model in models
-        if model not in known
-        or (rerun == "failed" and known[model].outcome != HOLDS)
+        if model not in results
+        or (rerun == "failed" and results[model].outcome != HOLDS)
         or (changed is not None and model in changed)
     ]
 
@@ -104,9 +104,9 @@ def page_of(model: str) -> str:
 def summaries(results: Sequence[Result], folder: Path) -> list[Summary]:
     """Return the lines of the overview; each leads to the model's page, if it is in the folder."""
     lines = []
-    for one in results:
-        page = page_of(one.model)
-        verdict = one.reason
-        found = page if (folder / page).exists() else ""
-        lines.append(Summary(one.model, one.outcome, verdict, one.failing, one.cause, one.seconds, found))
+    for result in results:
+        page = page_of(result.model)
+        verdict = result.reason
+        link = page if (folder / page).exists() else ""
+        lines.append(Summary(result.model, result.outcome, verdict, result.failing, result.cause, result.seconds, link))
     return lines

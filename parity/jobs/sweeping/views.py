@@ -21,23 +21,23 @@ def write_json(store: Store, results: Sequence[Result], path: str | Path) -> Non
         "schema_version": 1,
         "options": store.options,
         "versions": store.versions,
-        "counts": {outcome: sum(one.outcome == outcome for one in results) for outcome in ORDER},
-        "results": [_fields(one) for one in results],
+        "counts": {outcome: sum(result.outcome == outcome for result in results) for outcome in ORDER},
+        "results": [_fields(result) for result in results],
     }
     write_text(path, json.dumps(document, indent=2) + "\n")
 
 
-def _fields(one: Result) -> dict[str, Any]:
+def _fields(result: Result) -> dict[str, Any]:
     return {
-        "model": encodable_name(one.model),
-        "outcome": one.outcome,
-        "reason": encodable_name(one.reason),
-        "exit_code": one.code,
-        "seconds": round(one.seconds, 3),
-        "memory_bytes": one.memory,
-        "failing": one.failing,
-        "cause": encodable_name(one.cause),
-        "output": encodable_name(one.output),
+        "model": encodable_name(result.model),
+        "outcome": result.outcome,
+        "reason": encodable_name(result.reason),
+        "exit_code": result.code,
+        "seconds": round(result.seconds, 3),
+        "memory_bytes": result.memory,
+        "failing": result.failing,
+        "cause": encodable_name(result.cause),
+        "output": encodable_name(result.output),
     }
 
 
@@ -45,20 +45,20 @@ def write_junit(results: Sequence[Result], path: str | Path) -> None:
     """Write a test case for each model; raise `UsageError` if that fails."""
     suites = ElementTree.Element("testsuites", name="parity")
     suite = ElementTree.SubElement(suites, "testsuite", name="parity sweep")
-    for one in results:
-        case = ElementTree.SubElement(suite, "testcase", classname="parity sweep", name=clean(one.model))
-        case.set("time", f"{one.seconds:.3f}")
-        if one.outcome == HOLDS:
-            if not one.holds_in_full:
-                ElementTree.SubElement(case, "system-out").text = clean(one.reason)
+    for result in results:
+        case = ElementTree.SubElement(suite, "testcase", classname="parity sweep", name=clean(result.model))
+        case.set("time", f"{result.seconds:.3f}")
+        if result.outcome == HOLDS:
+            if not result.holds_in_full:
+                ElementTree.SubElement(case, "system-out").text = clean(result.reason)
             continue
-        kind = "error" if one.outcome == NOT_JUDGED else "failure"
-        element = ElementTree.SubElement(case, kind, type=one.outcome, message=clean(one.reason))
-        element.text = clean(one.output or one.cause) or None
-    errors = sum(one.outcome == NOT_JUDGED for one in results)
+        kind = "error" if result.outcome == NOT_JUDGED else "failure"
+        element = ElementTree.SubElement(case, kind, type=result.outcome, message=clean(result.reason))
+        element.text = clean(result.output or result.cause) or None
+    errors = sum(result.outcome == NOT_JUDGED for result in results)
     for element in (suites, suite):
         element.set("tests", str(len(results)))
-        element.set("failures", str(sum(one.outcome not in (HOLDS, NOT_JUDGED) for one in results)))
+        element.set("failures", str(sum(result.outcome not in (HOLDS, NOT_JUDGED) for result in results)))
         element.set("errors", str(errors))
         element.set("skipped", "0")
     ElementTree.indent(suites)

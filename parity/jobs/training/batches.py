@@ -25,7 +25,7 @@ def first_batches(example: Batch, more_inputs: Iterable[Batch], count: int) -> t
     return [example, *itertools.islice(others, count - 1)], next(others, None) is not None
 
 
-def example_batches(given: Sequence[Batch], count: int, seed: int) -> list[Batch]:
+def example_batches(inputs: Sequence[Batch], count: int, seed: int) -> list[Batch]:
     """Return `count` batches: the given inputs, then others derived from them in turn; see `check_training`."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -35,8 +35,8 @@ def example_batches(given: Sequence[Batch], count: int, seed: int) -> list[Batch
         factor = 0.5 + 0.5 * torch.rand(tensor.shape, generator=generator, dtype=torch.float64)
         return (tensor.detach().cpu() * factor).to(tensor.dtype)
 
-    others = itertools.islice(itertools.cycle(given), count - len(given))
-    return [*given, *(pytree.tree_map_only(torch.Tensor, shrink, batch) for batch in others)]
+    others = itertools.islice(itertools.cycle(inputs), count - len(inputs))
+    return [*inputs, *(pytree.tree_map_only(torch.Tensor, shrink, batch) for batch in others)]
 
 
 def reorder_batch(program: Program, example: Batch, batch: Batch, number: int) -> Batch:

@@ -97,9 +97,9 @@ def check_training(
     stages.stage("capture", None)
     with warnings_as_notes() as notes:
         program, capture_notes = _capture_loss(module, args, keywords, dynamic_shapes, loss, dtype)
-    given, has_more = first_batches((args, keywords), (as_arguments(*one) for one in more_inputs), chosen.batches)
-    given[1:] = [reorder_batch(program, given[0], batch, number) for number, batch in enumerate(given[1:], 2)]
-    batches = example_batches(given, chosen.batches, seed)
+    inputs, has_more = first_batches((args, keywords), (as_arguments(*batch) for batch in more_inputs), chosen.batches)
+    inputs[1:] = [reorder_batch(program, inputs[0], batch, number) for number, batch in enumerate(inputs[1:], 2)]
+    batches = example_batches(inputs, chosen.batches, seed)
     steps = chosen.steps
 
     def try_out(batch: Batch) -> None:
@@ -122,7 +122,7 @@ def check_training(
     )
     report.conditions = Conditions(options)
     report.notes += mode_notes(module, True) + notes + capture_notes + size_notes
-    report.notes += _input_notes(given, has_more, chosen)
+    report.notes += _input_notes(inputs, has_more, chosen)
     if elsewhere:
         places = [f"step {number} at {label}" for number, label in enumerate(elsewhere, steps + 1)]
         report.notes.append(f"made at other sizes than those of the example inputs: {', '.join(places)}")
@@ -135,13 +135,13 @@ def check_training(
         scaled = check == "rounding" or chosen.loss_scale is None
         torch_ = reference if scaled else TorchSteps(module, loss, batches, unscaled, dtype, seed)
         first = torch_.run(in_dtype, truth.draws)
-        there = truth
+        unscaled_truth = truth
         if first.overflowed != truth.overflowed:
             skipped = [step for step, out in enumerate(first.overflowed) if out]
-            there = torch_.run("float64", truth.draws, skipped=skipped)
+            unscaled_truth = torch_.run("float64", truth.draws, skipped=skipped)
         return TrainingNoise(
             lambda run_dtype, jitter, units: torch_.run(run_dtype, truth.draws, jitter, units=units),
-            there,
+            unscaled_truth,
             in_dtype,
             first,
         )
@@ -166,14 +166,14 @@ def check_training(
     return report
 
 
-def _input_notes(given: list[Batch], has_more: bool, config: TrainingConfig) -> Iterator[str]:
+def _input_notes(inputs: list[Batch], has_more: bool, config: TrainingConfig) -> Iterator[str]:
     """Yield a note on how the inputs are used as batches, if there are several."""
     if has_more:
         yield (
-            f"only the first {len(given)} inputs were trained on, one per batch: more steps (--train-steps) use more"
+            f"only the first {len(inputs)} inputs were trained on, one per batch: more steps (--train-steps) use more"
         )
-    elif len(given) > 1:
-        yield f"trained on all {len(given)} inputs, one per batch; any other batches are derived from them"
+    elif len(inputs) > 1:
+        yield f"trained on all {len(inputs)} inputs, one per batch; any other batches are derived from them"
 
 
 def _require_scalable(module: torch.nn.Module, config: TrainingConfig) -> None:
@@ -240,10 +240,10 @@ def _require_finite(truth: TrainingRecord) -> None:
 def _problems(truth: TrainingRecord, run: TrainingRecord) -> Iterator[str]:
     """Yield the differences other than in numbers."""
     for name in sorted(truth.trained.keys() | run.trained.keys()):
-        there, here = truth.trained.get(name), run.trained.get(name)
-        if here != there:
+        reference, candidate = truth.trained.get(name), run.trained.get(name)
+        if candidate != reference:
             words = {True: "trained", False: "frozen", None: "missing"}
-            yield f"{name}: {words[here]} in the candidate, {words[there]} in the reference"
+            yield f"{name}: {words[candidate]} in the candidate, {words[reference]} in the reference"
     for step, out in enumerate(truth.overflowed):  # torch has no gradients of a step that was skipped
         if not out:
             for quantity in sorted(run.steps[step].keys() ^ truth.steps[step].keys()):

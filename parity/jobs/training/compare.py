@@ -108,14 +108,14 @@ def _problems(side: ScriptSide, truth: TrainingRecord, run: TrainingRecord) -> I
     yield from side.mismatches()
     for name, trained in truth.trained.items():
         if run.trained.get(name, trained) != trained:
-            here, there = ("frozen", "trained") if trained else ("trained", "frozen")
-            yield f"{name}: {here} in the {side.noun}, {there} in torch"
+            candidate, reference = ("frozen", "trained") if trained else ("trained", "frozen")
+            yield f"{name}: {candidate} in the {side.noun}, {reference} in torch"
     counts = {
         "made {} steps": (len(run.steps), len(truth.steps)),
         "drew random numbers {} times": (len(run.draws), len(truth.draws)),
     }
-    for what, (ours, theirs) in counts.items():
-        if ours != theirs:
-            yield f"the {side.noun} {what.format(ours)}, torch {theirs}"
+    for what, (count, reference_count) in counts.items():
+        if count != reference_count:
+            yield f"the {side.noun} {what.format(count)}, torch {reference_count}"
     if (LOSS in truth.steps[0]) != all(LOSS in step for step in run.steps):
         yield f"only {'torch' if LOSS in truth.steps[0] else f'the {side.noun}'} yielded a loss"

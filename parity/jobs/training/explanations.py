@@ -71,19 +71,19 @@ def _cause_in_state(truth: TrainingRecord, run: TrainingRecord, step: int, quant
         return np.asarray(training.steps[number - 1][quantity] - before[quantity], np.float64)
 
     start = (truth.start if step == 1 else truth.steps[step - 2])[quantity].astype(np.float64)
-    there, here = change_in(truth, step), change_in(run, step)
-    difference = here - there
-    decay, factor = _multiple(difference, start), _factor(here, there)
+    reference, candidate = change_in(truth, step), change_in(run, step)
+    difference = candidate - reference
+    decay, factor = _multiple(difference, start), _factor(candidate, reference)
     if quantity.kind == "buffer":
-        return _cause_in_buffer(size(here), size(there), factor)
-    if size(there) == 0.0:
+        return _cause_in_buffer(size(candidate), size(reference), factor)
+    if size(reference) == 0.0:
         if decay is not None:
             return (
                 f"frozen in the reference; in the candidate it shrinks, by {_number(-decay)} of itself: weight decay "
                 "in an optimizer that was built before it was frozen"
             )
         return "moves in the candidate, and not in the reference: frozen in the reference?"
-    if size(here) == 0.0:
+    if size(candidate) == 0.0:
         return "moves in the reference, and not in the candidate: frozen, or not given to the optimizer?"
     if factor is not None:
         moves = f"moves {_number(factor)} times as far as in torch"
@@ -98,19 +98,19 @@ def _cause_in_state(truth: TrainingRecord, run: TrainingRecord, step: int, quant
     return f"differs by {_number(decay)} of itself: weight decay on one side only, or decoupled on one side only"
 
 
-def _cause_in_buffer(here: float, there: float, factor: float | None) -> str:
+def _cause_in_buffer(candidate: float, reference: float, factor: float | None) -> str:
     """Return the cause for a buffer that changes by these magnitudes."""
-    if there == 0.0:
+    if reference == 0.0:
         return "moves in the candidate, and not in the reference: the network is in eval mode in the reference?"
-    if here == 0.0:
+    if candidate == 0.0:
         return "moves in the reference, and not in the candidate: the network is in eval mode in the candidate?"
     return "" if factor is None else f"moves {_number(factor)} times as far as in torch: the momentum of a statistic"
 
 
-def _factor(here: Array, there: Array) -> float | None:
-    """The number that `there` is multiplied by in `here`, if their difference is also a multiple of `there`."""
-    here, there = np.asarray(here, np.float64), np.asarray(there, np.float64)
-    share = _multiple(here - there, there)
+def _factor(candidate: Array, reference: Array) -> float | None:
+    """The number that `reference` is multiplied by in `candidate`, if their difference is also a multiple of it."""
+    candidate, reference = np.asarray(candidate, np.float64), np.asarray(reference, np.float64)
+    share = _multiple(candidate - reference, reference)
     return None if share in (None, -1.0) else 1 + share
 
 

@@ -79,8 +79,8 @@ class CompiledSteps:
 
     def run(self, batch: Sequence[Array], draws: Sequence[Array]) -> dict[Value, Array]:
         """Make a step."""
-        given = dict(zip(self.program.inputs, [*batch, *draws], strict=True))
-        return dict(zip(self._outputs, self._resident.run(given), strict=True))
+        inputs = dict(zip(self.program.inputs, [*batch, *draws], strict=True))
+        return dict(zip(self._outputs, self._resident.run(inputs), strict=True))
 
     def state(self) -> dict[str, Array]:
         """The state that the step changes, by name."""
@@ -192,18 +192,18 @@ def _draws_by_batch(
     """
     live = {step.node for step in plan(captured, (*captured.outputs, *captured.updates.values()), every_boundary=True)}
     all_drawing = random_nodes(captured)
-    places = [place for place, node in enumerate(all_drawing) if node in live]
+    indices = [index for index, node in enumerate(all_drawing) if node in live]
     types = [node.outputs[0].type for node in random_nodes(traced)]
     result: list[list[Array]] = []
     for number, batch in enumerate(batches):
         sizes = bind(traced, batch)
         sampled = [draw for draw in draws if draw.call == number]
-        shapes = [draws[Draw("", number, place)].shape for place in places if place < len(sampled)]
+        shapes = [draws[Draw("", number, index)].shape for index in indices if index < len(sampled)]
         needed = [tuple(evaluate(dim, sizes) for dim in type.shape) for type in types]
         if len(sampled) != len(all_drawing) or shapes != needed:
             raise UsageError(
                 f"torch draws random numbers {len(sampled)} times in batch {number + 1}, of shapes {shapes}; the "
                 f"captured network {len(all_drawing)} times, of shapes {needed}: they can't be replayed"
             )
-        result.append([draws[Draw("", number, p)].astype(type.dtype) for p, type in zip(places, types, strict=True)])
+        result.append([draws[Draw("", number, p)].astype(type.dtype) for p, type in zip(indices, types, strict=True)])
     return result

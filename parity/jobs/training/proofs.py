@@ -85,15 +85,15 @@ def difference_in_words(trajectory: Trajectory, step: int) -> str:
     """Say by how much the gradients differ in a step, from 1, at the same parameters."""
     expected, gradients = trajectory.expected[step - 1], trajectory.gradients[step - 1]
     names = sorted(expected.keys() & gradients.keys())
-    there, here = (np.concatenate([of[name].ravel() for name in names]) for of in (expected, gradients))
-    square = float(there @ there)
-    factor = float(there @ here) / square if square else 0.0
-    place = f"in step {step}, at the same parameters"
-    if factor and size(here - factor * there) <= SIMILAR * size(here):
-        return f"the gradients are {factor:.7g} times those of the reference {place}"
-    lengths = [float(np.linalg.norm(array)) for array in (here, there)]
+    reference, candidate = (np.concatenate([of[name].ravel() for name in names]) for of in (expected, gradients))
+    square = float(reference @ reference)
+    factor = float(reference @ candidate) / square if square else 0.0
+    where = f"in step {step}, at the same parameters"
+    if factor and size(candidate - factor * reference) <= SIMILAR * size(candidate):
+        return f"the gradients are {factor:.7g} times those of the reference {where}"
+    lengths = [float(np.linalg.norm(array)) for array in (candidate, reference)]
     return (
-        f"the gradients differ already {place}: their norm is {lengths[0]:.4g} in the candidate, {lengths[1]:.4g} in "
+        f"the gradients differ already {where}: their norm is {lengths[0]:.4g} in the candidate, {lengths[1]:.4g} in "
         "the reference, and they aren't multiples of each other"
     )
 

@@ -134,13 +134,13 @@ class ScriptProofs:
 
     def _differences(self, run: TrainingRecord, updates: TorchUpdates) -> list[str]:
         """What differs between the networks, or else between the scripts."""
-        said, agree = self._differences_of_cells(updates)
+        words, agree = self._differences_of_cells(updates)
         if agree and isinstance(self.side, TorchCandidate):
             traces = ScriptTrace(), ScriptTrace()
             self._lead(TorchUpdates(run.steps, trace=traces[0]))
             self.side.run_along(run, self.draws, None, traces[1])
-            said += [place] if (place := parting(traces[0].calls, traces[1].calls)) else []
-        return said
+            words += [where] if (where := parting(traces[0].calls, traces[1].calls)) else []
+        return words
 
     def _differences_of_cells(self, updates: TorchUpdates) -> tuple[list[str], bool]:
         """What a comparison of the networks in train mode, on the first batch, says, and whether they agree."""
@@ -160,14 +160,14 @@ class ScriptProofs:
                 "on the first batch, in train mode, the networks agree Cell by Cell: the loss differs, or what the "
                 "scripts do with gradients"
             ], True
-        said = []
+        words = []
         for path in report.failing[:MAX_CELLS]:
             cell = report.cells[path]
             texts = cell.explanations or [cause.summary for cause in cell.causes[:1]]
-            said.append(
+            words.append(
                 f"on the first batch, {path or 'the network itself'} differs: {'; '.join(texts) or 'see there'}"
             )
-        return said, False
+        return words, False
 
 
 def _rounder(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:

@@ -59,8 +59,8 @@ class TorchTraining:
             units: size of that error, in units in the last place.
             updates: records the updates, and leads the network along another training.
         """
-        working, wanted = getattr(torch, self.working_dtype), getattr(torch, dtype)
-        network = copy.deepcopy(self.module).to(working).to(wanted)
+        working, target = getattr(torch, self.working_dtype), getattr(torch, dtype)
+        network = copy.deepcopy(self.module).to(working).to(target)
         training = TrainingRecord(network_state(network))
         generator = np.random.default_rng(jitter) if jitter is not None else None
         sampled = Draws(draws or {}, lambda: ("", 0))
@@ -101,7 +101,7 @@ class ScriptSide(TrainingSide, Protocol):
     def mismatches(self) -> Iterator[str]:
         """Yield the parameters that can't be compared, each with the reason."""
 
-    def not_compared(self, of_reference: Quantities, own: Quantities) -> set[str]:
+    def not_compared(self, of_reference: Quantities, own_quantities: Quantities) -> set[str]:
         """Names of the reference's other quantities that the network lacks, from both records of the start."""
 
 
@@ -185,9 +185,9 @@ class CellTraining:
         for mismatch in self.weights.mismatches:
             yield f"{mismatch.name}: {mismatch.reason}"
 
-    def not_compared(self, of_reference: Quantities, own: Quantities) -> set[str]:
+    def not_compared(self, of_reference: Quantities, own_quantities: Quantities) -> set[str]:
         """Names of the parameters and buffers from which no Parameter of the port is computed."""
-        missing = {quantity.name for quantity in of_reference.keys() - own.keys()}
+        missing = {quantity.name for quantity in of_reference.keys() - own_quantities.keys()}
         return missing - self.weights.ignored - {mismatch.name for mismatch in self.weights.mismatches}
 
     def _tensors(self) -> Quantities:

@@ -48,14 +48,16 @@ def causes_of_statistics(
         limits = {name: [bars(name, step) for step in range(len(run.steps))] for name in names}
         if _agree(changes, limits, 1.0):
             continue
-        theirs, ours = (
+        reference, candidate = (
             np.concatenate([pair[side].ravel() for of in changes.values() for pair in of]) for side in (0, 1)
         )
-        square = float(theirs @ theirs)
-        estimate = float(theirs @ ours) / square * momentum if square else 0.0
-        found = next((number for number in plain_numbers(estimate) if _agree(changes, limits, number / momentum)), None)
-        if found:
-            result[names] = _cause(path, momentum, found, weighs_old, len(run.steps))
+        square = float(reference @ reference)
+        estimate = float(reference @ candidate) / square * momentum if square else 0.0
+        candidate_momentum = next(
+            (number for number in plain_numbers(estimate) if _agree(changes, limits, number / momentum)), None
+        )
+        if candidate_momentum:
+            result[names] = _cause(path, momentum, candidate_momentum, weighs_old, len(run.steps))
     return result
 
 
@@ -64,33 +66,33 @@ def _changes(name: str, led: TrainingRecord, run: TrainingRecord) -> list[tuple[
     key = Quantity("buffer", name)
     before = [step[key] for step in (run.start, *run.steps[:-1])]
     pairs = zip(before, led.steps, run.steps, strict=True)
-    return [(np.asarray(there[key] - old), np.asarray(here[key] - old)) for old, there, here in pairs]
+    return [(np.asarray(reference[key] - old), np.asarray(candidate[key] - old)) for old, reference, candidate in pairs]
 
 
 def _agree(changes: dict[str, list[tuple[Array, Array]]], limits: dict[str, list[float]], factor: float) -> bool:
     return all(
-        size(here - factor * there) <= limit
+        size(candidate - factor * reference) <= limit
         for name, of in changes.items()
-        for (there, here), limit in zip(of, limits[name], strict=True)
+        for (reference, candidate), limit in zip(of, limits[name], strict=True)
     )
 
 
 def _cause(path: str, reference: float, candidate: float, weighs_old: bool, steps: int) -> Cause:
     """Return the cause; both momenta are the weights of the new statistic, as torch writes them."""
     if weighs_old:
-        needed, given = (float(f"{1 - number:.10g}") for number in (reference, candidate))
+        needed, actual = (float(f"{1 - number:.10g}") for number in (reference, candidate))
         summary = (
-            f"{path}: momentum is {given:g} in the candidate, where it is the weight of the old statistic, and "
+            f"{path}: momentum is {actual:g} in the candidate, where it is the weight of the old statistic, and "
             f"{reference:g} in the reference, where it is the weight of the new one"
         )
     else:
-        needed, given = reference, candidate
-        summary = f"{path}: momentum is {given:g} in the candidate, {reference:g} in the reference"
-        if abs(given + reference - 1) < 1e-9 and given != reference:
+        needed, actual = reference, candidate
+        summary = f"{path}: momentum is {actual:g} in the candidate, {reference:g} in the reference"
+        if abs(actual + reference - 1) < 1e-9 and actual != reference:
             summary += ": in torch it is the weight of the new statistic, not of the old one"
     return Cause(
         "attribute",
         summary,
         f"write momentum={needed:g}",
-        attribute="momentum", reference_value=reference, candidate_value=given, steps=steps,
+        attribute="momentum", reference_value=reference, candidate_value=actual, steps=steps,
     )  # fmt: skip

@@ -113,21 +113,21 @@ class TorchCandidate:
 
     def mismatches(self) -> Iterator[str]:
         """Yield the parameters that only one side has, or that have another shape."""
-        own = self._renamed(self._own)
-        for quantity in self._reference | own:
+        own_quantities = self._renamed(self._own)
+        for quantity in self._reference | own_quantities:
             if quantity.kind != "parameter":
                 continue
-            if quantity not in own:
+            if quantity not in own_quantities:
                 yield f"{quantity.name}: the candidate has no such parameter"
             elif quantity not in self._reference:
                 yield f"{quantity.name}: only the candidate has this parameter"
-            elif self._reference[quantity].shape != own[quantity].shape:
-                here, there = list(own[quantity].shape), list(self._reference[quantity].shape)
-                yield f"{quantity.name}: {here} in the candidate, {there} in the reference"
+            elif self._reference[quantity].shape != own_quantities[quantity].shape:
+                shape, reference_shape = list(own_quantities[quantity].shape), list(self._reference[quantity].shape)
+                yield f"{quantity.name}: {shape} in the candidate, {reference_shape} in the reference"
 
-    def not_compared(self, of_reference: Quantities, own: Quantities) -> set[str]:
+    def not_compared(self, of_reference: Quantities, own_quantities: Quantities) -> set[str]:
         """Names of the reference's buffers that the candidate doesn't have."""
-        return {quantity.name for quantity in of_reference.keys() - own.keys() if quantity.kind == "buffer"}
+        return {quantity.name for quantity in of_reference.keys() - own_quantities.keys() if quantity.kind == "buffer"}
 
     def _renamed(self, quantities: Quantities) -> Quantities:
         return {Quantity(q.kind, self._prefixes.rename(q.name)): array for q, array in quantities.items()}

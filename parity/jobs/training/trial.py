@@ -80,8 +80,8 @@ class TrainingNoise(ReferenceNoise[tuple[int, Quantity]]):
     @property
     def overflows_from(self) -> int | None:
         """The first step, from 1, after which a quantity isn't finite in the working dtype although the truth is."""
-        for step, (found, true) in enumerate(zip(self.first.steps, self.truth.steps, strict=True), 1):
-            if any(np.any(~np.isfinite(found[q]) & np.isfinite(true[q])) for q in found.keys() & true.keys()):
+        for step, (values, true) in enumerate(zip(self.first.steps, self.truth.steps, strict=True), 1):
+            if any(np.any(~np.isfinite(values[q]) & np.isfinite(true[q])) for q in values.keys() & true.keys()):
                 return step
         return None
 
@@ -108,9 +108,9 @@ class TrainingNoise(ReferenceNoise[tuple[int, Quantity]]):
 
 def _pairs(run: TrainingRecord, truth: TrainingRecord) -> Iterator[tuple[tuple[int, Quantity], Array, Array]]:
     """Yield the quantities that both trainings have after each step, from 1."""
-    for step, (found, true) in enumerate(zip(run.steps, truth.steps, strict=True), 1):
-        for quantity in found.keys() & true.keys():
-            yield (step, quantity), found[quantity], true[quantity]
+    for step, (values, true) in enumerate(zip(run.steps, truth.steps, strict=True), 1):
+        for quantity in values.keys() & true.keys():
+            yield (step, quantity), values[quantity], true[quantity]
 
 
 def judge_training_side(
@@ -147,15 +147,15 @@ def judge_training_side(
         run = side.run(dtype, truth.draws)
         measured = noise(check, dtype if check == "rounding" else "float32")
         true = truth if check == "meaning" else measured.truth
-        found = _judge_run(side, check, true, run, measured, truth.draws, Tolerance(measured.dtype, rtol, atol))
-        report.comparisons += found
+        comparisons = _judge_run(side, check, true, run, measured, truth.draws, Tolerance(measured.dtype, rtol, atol))
+        report.comparisons += comparisons
         if check == "rounding" and (step := measured.overflows_from) is not None:
             note = (
                 f"torch's own training overflows in {dtype} from step {step} on: from there, a side passes if it is "
                 "right or isn't finite either"
             )
             report.notes += [note] if note not in report.notes else []
-        _explain(report, true, run, found, functools.partial(prove, run, dtype, found))
+        _explain(report, true, run, comparisons, functools.partial(prove, run, dtype, comparisons))
         if first is None:
             first = run
             report.problems += problems(run)
@@ -211,9 +211,9 @@ def _comparisons(
     side: str, check: str, truth: TrainingRecord, run: TrainingRecord, noise: TrainingNoise, tolerance: Tolerance
 ) -> Iterator[Comparison]:
     steps = zip(truth.steps, run.steps, noise.first.steps, strict=False)
-    for number, (true, found, reference) in enumerate(steps, 1):
+    for number, (true, values, reference) in enumerate(steps, 1):
         for quantity in sorted(true, key=lambda q: KINDS.index(q.kind)):
-            if quantity not in found:
+            if quantity not in values:
                 continue
             noisy, dtype = 0.0 if quantity.kind == "loss scale" else noise.error((number, quantity), check), noise.dtype
             if check == "rounding" and quantity.kind in STORED:
@@ -221,7 +221,7 @@ def _comparisons(
                 noisy, dtype = max(noisy, epsilon(dtype) * size(np.asarray(perturbed))), reference[quantity].dtype.name
             fields: dict[str, Any] = judge(
                 check,
-                found[quantity],
+                values[quantity],
                 true[quantity],
                 reference.get(quantity, true[quantity]),
                 noisy,

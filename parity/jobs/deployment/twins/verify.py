@@ -31,23 +31,25 @@ def main() -> None:
         options = onnxruntime.SessionOptions()
         options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
         session = onnxruntime.InferenceSession(model, options, providers=[provider])
-        found = session.run([name for name, _, _ in outputs], inputs)
+        results = session.run([name for name, _, _ in outputs], inputs)
     except Exception as error:  # whatever onnxruntime raises
         sys.exit(say(f"onnxruntime can't run the model: {error}"))
     print(f"onnxruntime {onnxruntime.__version__}, {', '.join(session.get_providers())}")
     if provider != "CPUExecutionProvider" and hasattr(session, "get_provider_graph_assignment_info"):
         print_fallback(session, provider)
-    same = [compare(name, expected, bar, array) for (name, expected, bar), array in zip(outputs, found, strict=True)]
+    same = [compare(name, expected, bar, array) for (name, expected, bar), array in zip(outputs, results, strict=True)]
     print("the same network" if all(same) else "ANOTHER network")
     sys.exit(0 if all(same) else 1)
 
 
 def print_fallback(session: Any, provider: str) -> None:
     """Print the nodes that another provider runs."""
-    others = [one for one in session.get_provider_graph_assignment_info() if one.ep_name != provider]
-    for one in others:
-        nodes = [f"{node.op_type} {node.name!a}" for node in one.get_nodes()]
-        print(f"  {one.ep_name} runs {len(nodes)} nodes: {', '.join(nodes[:20])}{', ...' if len(nodes) > 20 else ''}")
+    others = [subgraph for subgraph in session.get_provider_graph_assignment_info() if subgraph.ep_name != provider]
+    for subgraph in others:
+        nodes = [f"{node.op_type} {node.name!a}" for node in subgraph.get_nodes()]
+        print(
+            f"  {subgraph.ep_name} runs {len(nodes)} nodes: {', '.join(nodes[:20])}{', ...' if len(nodes) > 20 else ''}"
+        )
 
 
 def read() -> tuple[Any, dict[str, Array], list[tuple[str, Array, float]]]:
@@ -55,10 +57,10 @@ def read() -> tuple[Any, dict[str, Array], list[tuple[str, Array, float]]]:
     model, data = (FOLDER / "model.onnx").read_bytes(), (FOLDER / "vectors.bin").read_bytes()
     inputs: dict[str, Array] = {}
     outputs: list[tuple[str, Array, float]] = []
-    known = set[str]()
+    kinds = set[str]()
     for line in (FOLDER / "vectors.txt").read_text(encoding="ascii").splitlines():
         kind, *words = line.split(" ")
-        known.add(kind)
+        kinds.add(kind)
         if kind == "model" and words[0] != hashlib.sha256(model).hexdigest():
             sys.exit(say("model.onnx isn't the file that this folder was written with"))
         if kind == "data" and words[0] != hashlib.sha256(data).hexdigest():
@@ -74,7 +76,7 @@ def read() -> tuple[Any, dict[str, Array], list[tuple[str, Array, float]]]:
                 inputs[name] = flat.reshape(sizes)
             else:
                 outputs.append((name, flat.reshape(sizes), float(bar[0])))
-    if missing := sorted({"model", "data", "output"} - known):
+    if missing := sorted({"model", "data", "output"} - kinds):
         sys.exit(say(f"vectors.txt is damaged: it has no line {missing[0]!r}"))
     if not all(0 <= bar < float("inf") for _, _, bar in outputs):
         sys.exit(say("vectors.txt is damaged: an output may differ by any amount"))
@@ -82,13 +84,13 @@ def read() -> tuple[Any, dict[str, Array], list[tuple[str, Array, float]]]:
     return model_or_path, inputs, outputs
 
 
-def compare(name: str, expected: Array, bar: float, found: Any) -> bool:
+def compare(name: str, expected: Array, bar: float, actual: Any) -> bool:
     """Print the error of an output; return whether it is within the bar."""
-    found = np.asarray(found)
-    if found.shape != expected.shape:
-        print(f"  {name}: shape {list(found.shape)}, needed {list(expected.shape)}")
+    actual = np.asarray(actual)
+    if actual.shape != expected.shape:
+        print(f"  {name}: shape {list(actual.shape)}, needed {list(expected.shape)}")
         return False
-    a, b = found.astype(np.float64), expected.astype(np.float64)
+    a, b = actual.astype(np.float64), expected.astype(np.float64)
     with np.errstate(invalid="ignore"):
         off = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
     worst = float(np.where(np.isnan(off), np.inf, off).max(initial=0.0))

@@ -127,30 +127,34 @@ def _padding(target: torch.Tensor) -> list[int]:
 
 
 def _label_smoothing(loss: RecordedLoss) -> Iterator[LossChange]:
-    own = loss.settings.get("label_smoothing")
+    smoothing = loss.settings.get("label_smoothing")
     classes = loss.shape[1] if len(loss.shape) > 1 else loss.shape[0]
-    if own is None or classes < 2:
+    if smoothing is None or classes < 2:
         return
-    if own == 0.0:
+    if smoothing == 0.0:
         for amount in (0.1, 0.05, 0.2, 0.01):
-            yield _setting("label_smoothing", own, amount, ("has no label smoothing", f"has label_smoothing={amount}"))
+            yield _setting(
+                "label_smoothing", smoothing, amount, ("has no label smoothing", f"has label_smoothing={amount}")
+            )
         return
-    yield _setting("label_smoothing", own, 0.0, (f"has label_smoothing={own:g}", "has no label smoothing"))
+    yield _setting("label_smoothing", smoothing, 0.0, (f"has label_smoothing={smoothing:g}", "has no label smoothing"))
     # torch gives own / classes to each class; many papers give own / (classes - 1) to each of the other classes
-    all_classes = f"spreads {own:g} over all {classes} classes (torch's label_smoothing)"
-    others = f"spreads {own:g} over the {classes - 1} other classes"
-    for after in (own * classes / (classes - 1), own * (classes - 1) / classes):
-        words = (all_classes, others) if after > own else (others, all_classes)
-        yield _setting("label_smoothing", own, after, words)
+    all_classes = f"spreads {smoothing:g} over all {classes} classes (torch's label_smoothing)"
+    others = f"spreads {smoothing:g} over the {classes - 1} other classes"
+    for after in (smoothing * classes / (classes - 1), smoothing * (classes - 1) / classes):
+        words = (all_classes, others) if after > smoothing else (others, all_classes)
+        yield _setting("label_smoothing", smoothing, after, words)
 
 
 def _reductions(loss: RecordedLoss) -> Iterator[LossChange]:
-    own = loss.settings.get("reduction")
-    if own not in REDUCTIONS:
+    current = loss.settings.get("reduction")
+    if current not in REDUCTIONS:
         return
     for reduction in REDUCTIONS:
-        if reduction != own and (reduction != "batchmean" or loss.name == "kl_div"):
-            yield _setting("reduction", own, reduction, (f"has reduction={own!r}", f"has reduction={reduction!r}"))
+        if reduction != current and (reduction != "batchmean" or loss.name == "kl_div"):
+            yield _setting(
+                "reduction", current, reduction, (f"has reduction={current!r}", f"has reduction={reduction!r}")
+            )
 
 
 def _setting(name: str, before: Any, after: Any, words: tuple[str, str]) -> LossChange:
@@ -177,20 +181,22 @@ def _targets(loss: RecordedLoss, others: Sequence[RecordedLoss]) -> LossChange:
             return call
         return replace(call, target=others[number].target.to(call.target.dtype))
 
-    own, other = loss.target.reshape(-1), others[0].target.reshape(-1)
-    differing = own != other
-    place = int(torch.nonzero(differing)[0])
-    count = f"{int(differing.sum())} of {own.numel()} targets"
+    targets, other = loss.target.reshape(-1), others[0].target.reshape(-1)
+    differing = targets != other
+    index = int(torch.nonzero(differing)[0])
+    count = f"{int(differing.sum())} of {targets.numel()} targets"
     return LossChange(
-        "target", None, None, (f"has target {own[place].item():g} at element {place}",
-                               f"has target {other[place].item():g} there, and differs in {count}"), change
+        "target", None, None, (f"has target {targets[index].item():g} at element {index}",
+                               f"has target {other[index].item():g} there, and differs in {count}"), change
     )  # fmt: skip
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return one.shape == other.shape and torch.equal(one.double(), other.double())
-    return one is other or (not isinstance(one, torch.Tensor) and not isinstance(other, torch.Tensor) and one == other)
+def _same(value: Any, other: Any) -> bool:
+    if isinstance(value, torch.Tensor) and isinstance(other, torch.Tensor):
+        return value.shape == other.shape and torch.equal(value.double(), other.double())
+    return value is other or (
+        not isinstance(value, torch.Tensor) and not isinstance(other, torch.Tensor) and value == other
+    )
 
 
 def _plain(value: Any) -> Any:

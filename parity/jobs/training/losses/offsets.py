@@ -67,16 +67,16 @@ def _padded(labels: torch.Tensor, offset: int) -> torch.Tensor:
 def _is_offset(call: LossCall, outputs: torch.Tensor, labels: torch.Tensor, offset: int) -> bool:
     if call.predictions.ndim < 2:
         return False
-    given, target = _rows_of_call(call), call.target.reshape(-1)
+    rows, target = _rows_of_call(call), call.target.reshape(-1)
     predictions, shifted = _shifted(outputs, labels, offset)
     pairs = [(predictions, shifted)]
     if offset > 0:
         pairs.append((outputs, _padded(labels, offset)))
     return any(
-        _rows(p).shape == given.shape
+        _rows(p).shape == rows.shape
         and s.numel() == target.numel()
         and bool(torch.all((s.reshape(-1) == target) | (target < 0)))
-        and torch.equal(_rows(p), given)
+        and torch.equal(_rows(p), rows)
         for p, s in pairs
     )
 

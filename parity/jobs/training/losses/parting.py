@@ -59,13 +59,13 @@ class ScriptTrace(TorchFunctionMode):
 
 def parting(reference: Sequence[TracedCall], candidate: Sequence[TracedCall]) -> str:
     """Say at which lines two scripts part; empty if that isn't known."""
-    ours = _first_without_equal(candidate, reference)
-    theirs = _first_without_equal(reference, candidate)
-    if ours is None or theirs is None or not ours.source or not theirs.source:
+    in_candidate = _first_without_equal(candidate, reference)
+    in_reference = _first_without_equal(reference, candidate)
+    if in_candidate is None or in_reference is None or not in_candidate.source or not in_reference.source:
         return ""
     return (
-        f"both scripts compute the same from the network's outputs, up to {ours.source} in the candidate, and "
-        f"{theirs.source} in the reference"
+        f"both scripts compute the same from the network's outputs, up to {in_candidate.source} in the candidate, and "
+        f"{in_reference.source} in the reference"
     )
 
 
@@ -74,8 +74,8 @@ def _first_without_equal(calls: Sequence[TracedCall], others: Sequence[TracedCal
     return next((call for call in calls if not any(_equal(call.result, other.result) for other in others)), None)
 
 
-def _equal(one: Array, other: Array) -> bool:
-    if one.size != other.size:
+def _equal(array: Array, other: Array) -> bool:
+    if array.size != other.size:
         return False
-    flat, scale = one.ravel() - other.ravel(), float(np.max(np.abs(other), initial=0.0))
+    flat, scale = array.ravel() - other.ravel(), float(np.max(np.abs(other), initial=0.0))
     return bool(np.all(np.abs(flat) <= SAME * scale))

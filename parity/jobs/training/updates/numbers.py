@@ -60,7 +60,7 @@ def plain_numbers(value: float) -> Iterator[float]:
 
     Which of them is the number, only a replay can tell.
     """
-    seen = {0.0}
+    numbers = {0.0}
     yield 0.0
     for digits in range(1, DIGITS + 1):
         rounded = [float(f"{value:.{digits}g}")]
@@ -69,7 +69,7 @@ def plain_numbers(value: float) -> Iterator[float]:
         if value and abs(value) < 1:  # 1/3
             rounded.append(1 / float(f"{1 / value:.{digits}g}"))
         for number in rounded:
-            if number not in seen and abs(number - value) <= 1e-2 * abs(value):
-                seen.add(number)
+            if number not in numbers and abs(number - value) <= 1e-2 * abs(value):
+                numbers.add(number)
                 yield number
     yield value

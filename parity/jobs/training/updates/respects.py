@@ -87,7 +87,7 @@ def _nesterov(rule: Rule, value: bool) -> dict[str, Any]:
 def _defaults(rule: Rule, kind: str) -> dict[str, Any]:
     """The settings of another kind of optimizer, which keeps what is common to all."""
     common = ("kind", "lr", "weight_decay", "maximize")
-    defaults = {one.name: one.default for one in fields(Rule) if one.name not in common}
+    defaults = {field.name: field.default for field in fields(Rule) if field.name not in common}
     return defaults | OTHER_DEFAULTS.get(kind, {})
 
 

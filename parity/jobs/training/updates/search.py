@@ -67,22 +67,22 @@ class Search:
             (self._by_more, False), (self._by_more, True),
         ):  # fmt: skip
             together = None if in_groups else explain(rest)
-            if found := self._groups(rest, explain) if in_groups else [together] if together else []:
-                return [*frozen, *found]
+            if findings := self._groups(rest, explain) if in_groups else [together] if together else []:
+                return [*frozen, *findings]
         return []
 
     def _groups(self, names: Sequence[str], explain: Callable[[Sequence[str]], Finding | None]) -> list[Finding]:
         """Return a change for each group of parameters with the same change; none if not all are explained."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for name in names:
-            if any(name in finding.names for finding in found):
+            if any(name in finding.names for finding in findings):
                 continue
             alone = explain([name])
             if alone is None:
                 return []
-            group = [one for one in names if one == name or self._holds(one, alone)]
-            found.append(self._finding(group, alone.changes, alone.rates))
-        return found
+            group = [other for other in names if other == name or self._holds(other, alone)]
+            findings.append(self._finding(group, alone.changes, alone.rates))
+        return findings
 
     def _frozen(self, names: Iterable[str]) -> Iterator[Finding]:
         """Yield a finding on parameters that only one side updates."""
@@ -105,15 +105,15 @@ class Search:
     def _by_one(self, names: Sequence[str]) -> Finding | None:
         """Return the first change in one respect, or in the learning rates, that explains these parameters."""
         for respect in RESPECTS:
-            if found := self._try(names, [respect]):
-                return found
+            if finding := self._try(names, [respect]):
+                return finding
         return self._other_rates(names)
 
     def _by_two(self, names: Sequence[str]) -> Finding | None:
         """Return the first change in two respects that explains these parameters."""
-        for one, other in combinations(RESPECTS, 2):
-            if one.field != other.field and (found := self._try(names, [one, other])):
-                return found
+        for first, second in combinations(RESPECTS, 2):
+            if first.field != second.field and (finding := self._try(names, [first, second])):
+                return finding
         return None
 
     def _by_numbers(self, names: Sequence[str]) -> Finding | None:
@@ -133,8 +133,8 @@ class Search:
                 for values in product(*(options(respect, rule) for respect in chosen)):
                     respects, tried = [*chosen, *numbers.values()], [*values, *starts.values()]
                     estimate, _ = self._estimate(names, respects, tried)
-                    if found := self._rounded(names, respects, estimate, tried):
-                        return found
+                    if finding := self._rounded(names, respects, estimate, tried):
+                        return finding
         return None
 
     def _try(self, names: Sequence[str], respects: Sequence[Respect]) -> Finding | None:
@@ -143,35 +143,35 @@ class Search:
         best: tuple[float, list[Any], Sequence[Any]] | None = None
         for values in product(*(options(respect, rule) for respect in respects)):
             if not any(isinstance(value, Start) for value in values):
-                if found := self._proved(names, list(zip(respects, values, strict=True))):
-                    return found
+                if finding := self._proved(names, list(zip(respects, values, strict=True))):
+                    return finding
                 continue
-            estimate, left = self._estimate(names, respects, values)
-            if best is None or left < best[0]:
-                best = left, estimate, values
+            estimate, remainder = self._estimate(names, respects, values)
+            if best is None or remainder < best[0]:
+                best = remainder, estimate, values
         if best is None:
             return None
-        found = self._rounded(names, respects, best[1], best[2])
-        return found if found is not None and len(found.changes) == len(respects) else None
+        finding = self._rounded(names, respects, best[1], best[2])
+        return finding if finding is not None and len(finding.changes) == len(respects) else None
 
     def _estimate(
         self, names: Sequence[str], respects: Sequence[Respect], values: Sequence[Any]
     ) -> tuple[list[Any], float]:
         """Return the values with the free ones estimated, and what remains unexplained."""
-        free = [place for place, value in enumerate(values) if isinstance(value, Start)]
+        free = [index for index, value in enumerate(values) if isinstance(value, Start)]
         if self._elements(names) * self.trajectory.steps < LEAST_EQUATIONS * len(free):
             return list(values), np.inf
 
         def complete(numbers: Array) -> list[Any]:
             result = list(values)
-            for place, number in zip(free, numbers, strict=True):
-                result[place] = float(np.exp(min(number, 0.0))) if respects[place].field == "eps" else float(number)
+            for index, number in zip(free, numbers, strict=True):
+                result[index] = float(np.exp(min(number, 0.0))) if respects[index].field == "eps" else float(number)
             return result
 
         def residuals(numbers: Array) -> Array:
             full = complete(numbers)
-            for place in free:
-                if not respects[place].low <= full[place] < respects[place].high:
+            for index in free:
+                if not respects[index].low <= full[index] < respects[index].high:
                     return np.full(1, np.nan)
             return self._residuals(names, list(zip(respects, full, strict=True)))
 
@@ -203,16 +203,16 @@ class Search:
         changes = dict(enumerate(zip(respects, values, strict=True)))
         if any(isinstance(value, Start) for value in values) or not self._proved(names, [*changes.values()]):
             return None
-        for place, (respect, value) in list(changes.items()):
-            rest = {other: change for other, change in changes.items() if other != place}
+        for index, (respect, value) in list(changes.items()):
+            rest = {other: change for other, change in changes.items() if other != index}
             if rest and self._proved(names, [*rest.values()]):
                 changes = rest
-            elif isinstance(starts[place], Start):
+            elif isinstance(starts[index], Start):
                 base = self._base(names, respect)
                 for number in plain_numbers(value * base):
                     if not respect.low <= number < respect.high:
                         continue
-                    rounded = changes | {place: (respect, number / base)}
+                    rounded = changes | {index: (respect, number / base)}
                     if self._proved(names, [*rounded.values()]):
                         changes = rounded
                         break
@@ -266,8 +266,8 @@ class Search:
         plan = {name: changed_rules(self.sample.plan[name], changes, rates) for name in names}
         if not self.sample.agrees(names, plan):
             return None
-        found = self._finding(names, changes, rates)
-        return found if np.isfinite(found.error) else None
+        finding = self._finding(names, changes, rates)
+        return finding if np.isfinite(finding.error) else None
 
     def _finding(
         self, names: Sequence[str], changes: Sequence[tuple[Respect, Any]], rates: tuple[float, ...]

@@ -154,19 +154,19 @@ def sum_of(passes: Iterable[Gradients]) -> dict[str, Array]:
     return result
 
 
-def first_difference(one: Sequence[Gradients], other: Sequence[Gradients], unit: float) -> int | None:
+def first_difference(candidate: Sequence[Gradients], reference: Sequence[Gradients], unit: float) -> int | None:
     """The first step, from 1, in which gradients that both have differ; None if they don't."""
-    for step, (here, there) in enumerate(zip(one, other, strict=True), 1):
-        if not similar(here, there, unit):
+    for step, (candidate_step, reference_step) in enumerate(zip(candidate, reference, strict=True), 1):
+        if not similar(candidate_step, reference_step, unit):
             return step
     return None
 
 
-def similar(here: Gradients, there: Gradients, unit: float) -> bool:
+def similar(candidate: Gradients, reference: Gradients, unit: float) -> bool:
     """Whether the gradients that both have agree; `unit` is the spacing of their numbers at 1."""
-    shared = here.keys() & there.keys()
-    largest = max((size(there[name]) for name in shared), default=0.0)
+    shared = candidate.keys() & reference.keys()
+    largest = max((size(reference[name]) for name in shared), default=0.0)
     return all(
-        size(here[name] - there[name]) <= max(SIMILAR, 32 * unit) * max(size(there[name]), SMALL * largest)
+        size(candidate[name] - reference[name]) <= max(SIMILAR, 32 * unit) * max(size(reference[name]), SMALL * largest)
         for name in shared
     )

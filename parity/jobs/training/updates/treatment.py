@@ -44,16 +44,16 @@ class Treatment:
     def explains(self, sums: Sequence[Gradients], results: Sequence[Gradients], unit: float) -> bool:
         """Whether the optimizer got this in every step."""
         starts = sums if self.zeroed else carry_over(sums, results)
-        return all(similar(self.result(start), found, unit) for start, found in zip(starts, results, strict=True))
+        return all(similar(self.result(start), actual, unit) for start, actual in zip(starts, results, strict=True))
 
 
 def carry_over(sums: Sequence[Gradients], results: Sequence[Gradients]) -> list[Gradients]:
     """Return the sums of each step with what the optimizer got in the step before added to them."""
     before: Gradients = {}
     starts: list[Gradients] = []
-    for step, found in zip(sums, results, strict=True):
+    for step, result in zip(sums, results, strict=True):
         starts.append({name: gradient + before.get(name, 0.0) for name, gradient in step.items()})
-        before = found
+        before = result
     return starts
 
 
@@ -96,10 +96,10 @@ def _proposals(
         for number in plain_numbers(_largest_factor(starts, results)):
             yield replace(like, factor=number, zeroed=zeroed)
         for clip in sorted(CLIPS[1:], key=lambda one: one != like.clip):
-            for known in dict.fromkeys((like.factor, factor, _largest_factor(starts, results))):
-                limit = _limit([_times(step, known) for step in starts], results, clip)
+            for scale in dict.fromkeys((like.factor, factor, _largest_factor(starts, results))):
+                limit = _limit([_times(step, scale) for step in starts], results, clip)
                 for number in plain_numbers(limit):
-                    yield Treatment(known, clip, number, False, zeroed)
+                    yield Treatment(scale, clip, number, False, zeroed)
         for number in plain_numbers(_largest_factor(starts, results)):
             yield Treatment(number, zeroed=zeroed)
 
@@ -134,8 +134,8 @@ def _limit(starts: Sequence[Gradients], results: Sequence[Gradients], clip: str)
 
 
 def _limit_of_norm(before: Array, after: Array) -> float:
-    length, found = float(np.linalg.norm(before)), float(np.linalg.norm(after))
-    return found * (length + ADDED_TO_NORM) / length if length and found < length else 0.0
+    length, length_after = float(np.linalg.norm(before)), float(np.linalg.norm(after))
+    return length_after * (length + ADDED_TO_NORM) / length if length and length_after < length else 0.0
 
 
 def _flat(gradients: Gradients) -> Array:

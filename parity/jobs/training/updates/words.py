@@ -93,7 +93,7 @@ def causes_of_treatments(reference: Treatment, candidate: Treatment, trajectory:
 
 def _of_factor(factor: float, trajectory: Trajectory) -> Cause:
     """Return the cause for gradients that are multiplied by a number, in terms of what may be forgotten."""
-    known = {
+    explanations = {
         "loss scale": (trajectory.scale, f"the loss scale of {trajectory.scale:g} isn't divided out of the gradients",
                        f"divide the gradients by {trajectory.scale:g}"),
         "accumulation": (float(trajectory.batches), f"the gradients of {trajectory.batches} batches are summed, where "
@@ -102,7 +102,7 @@ def _of_factor(factor: float, trajectory: Trajectory) -> Cause:
         "reduction": (float(trajectory.batch_size), f"the loss is the sum over the {trajectory.batch_size} examples of "
                       "a batch, where the reference takes their mean", "take the mean"),
     }  # fmt: skip
-    for name, (number, summary, fix) in known.items():
+    for name, (number, summary, fix) in explanations.items():
         if number not in (0.0, 1.0) and abs(factor / number - 1) < 1e-6:
             return _cause(f"{summary}: gradients are {factor:g} times those of the reference", fix, name, 1.0, factor)
     fix = f"divide the gradients by {factor:.7g}"
@@ -113,66 +113,72 @@ def _of_factor(factor: float, trajectory: Trajectory) -> Cause:
 def _of_rules(finding: Finding, trajectory: Trajectory) -> Iterator[Cause]:
     """Yield what a finding says, without where it holds."""
     first = finding.names[0]
-    there, here = trajectory.plan.get(first, ()), finding.plan[first]
-    if not here:
+    reference, candidate = trajectory.plan.get(first, ()), finding.plan[first]
+    if not candidate:
         yield _cause(
             f"not updated {HERE} (frozen, or not given to the optimizer), updated {THERE}",
             "train it, and give it to the optimizer", "frozen", False, True,
         )  # fmt: skip
         return
-    if not there:
+    if not reference:
         has_gradient = any(size(step[name]) for step in trajectory.gradients for name in finding.names)
         how = f"trained {HERE}" if has_gradient else f"frozen {HERE} too, but decayed by the optimizer"
         yield _cause(f"{how}, frozen {THERE}", "freeze it before the optimizer is made", "frozen", True, False)
         return
     if finding.rates:
-        yield _of_rates([rule.lr for rule in there], finding.rates)
+        yield _of_rates([rule.lr for rule in reference], finding.rates)
     for respect, value in finding.changes:
-        yield _of_change(respect.field, value, there, here)
+        yield _of_change(respect.field, value, reference, candidate)
 
 
-def _of_rates(there: Sequence[float], here: Sequence[float]) -> Cause:
+def _of_rates(reference: Sequence[float], candidate: Sequence[float]) -> Cause:
     """Return the cause for other learning rates, in terms of schedules."""
-    steps = range(1, len(there))
+    steps = range(1, len(reference))
     name = "lr schedule"
-    rates = f"learning rates are {_list(here)} {HERE}, {_list(there)} {THERE}"
-    if all(_same(here[step], there[step - 1]) for step in steps):
+    rates = f"learning rates are {_list(candidate)} {HERE}, {_list(reference)} {THERE}"
+    if all(_same(candidate[step], reference[step - 1]) for step in steps):
         return _cause(f"the schedule of the learning rate is late by one step: {rates}",
                       "step the schedule one update earlier", name)  # fmt: skip
-    if all(_same(here[step - 1], there[step]) for step in steps):
+    if all(_same(candidate[step - 1], reference[step]) for step in steps):
         return _cause(f"the schedule of the learning rate is early by one step: {rates}",
                       "step the schedule one update later", name)  # fmt: skip
-    if all(_same(rate, here[0]) for rate in here):
+    if all(_same(rate, candidate[0]) for rate in candidate):
         return _cause(f"the learning rate has no schedule {HERE}: {rates}", "use the reference's schedule", name)
     return _cause(f"the schedule of the learning rate differs: {rates}", "use the reference's schedule", name)
 
 
-def _of_change(field: str, value: Any, there: Sequence[Rule], here: Sequence[Rule]) -> Cause:
-    before, after = there[0], here[0]
+def _of_change(field: str, value: Any, reference: Sequence[Rule], candidate: Sequence[Rule]) -> Cause:
+    before, after = reference[0], candidate[0]
     if field == "kind":
-        ours, theirs = _class(after), _class(before)
-        return _cause(f"the optimizer is {ours} {HERE}, {theirs} {THERE}", f"use {theirs}", "optimizer", theirs, ours)
+        candidate_name, reference_name = _class(after), _class(before)
+        return _cause(
+            f"the optimizer is {candidate_name} {HERE}, {reference_name} {THERE}",
+            f"use {reference_name}",
+            "optimizer",
+            reference_name,
+            candidate_name,
+        )
     if field == "decoupled":
         form = {True: "decoupled from the gradient", False: "coupled (added to the gradient)"}
-        ours, theirs = _class(after), _class(before)
-        return _cause(f"weight decay is {form[value]} {HERE}, {form[not value]} {THERE}", f"use {theirs}", "optimizer",
-                      theirs, ours)  # fmt: skip
+        candidate_name, reference_name = _class(after), _class(before)
+        return _cause(f"weight decay is {form[value]} {HERE}, {form[not value]} {THERE}", f"use {reference_name}",
+                      "optimizer", reference_name, candidate_name)  # fmt: skip
     if field == "bias_correction":
         has = {True: "has bias correction", False: "has no bias correction"}
         return _cause(f"{_class(after)} {has[value]} {HERE}, and {has[not value]} {THERE}",
                       "divide the means by 1 - beta**t" if not value else "leave out the bias correction",
                       "bias correction", not value, value)  # fmt: skip
     if field == "eps_place":
-        ours, theirs = _place(after), _place(before)
-        return _cause(f"eps is added {ours} {HERE}, {theirs} {THERE}", f"add eps {theirs}", "eps place",
-                      before.eps_place, value)  # fmt: skip
+        candidate_name, reference_name = _place(after), _place(before)
+        return _cause(f"eps is added {candidate_name} {HERE}, {reference_name} {THERE}", f"add eps {reference_name}",
+                      "eps place", before.eps_place, value)  # fmt: skip
     if isinstance(value, bool):
         state = {True: "on", False: "off"}
         return _cause(f"{field} is {state[value]} {HERE}, {state[not value]} {THERE}", f"set {field}={not value}",
                       field, not value, value)  # fmt: skip
     there_number, here_number = (float(f"{getattr(rule, field):.12g}") for rule in (before, after))
     word, name = WORDS.get(field, field), ATTRIBUTES.get(field, field)
-    if field == "lr" and len({rule.lr for rule in there}) > 1:
+    if field == "lr" and len({rule.lr for rule in reference}) > 1:
         return _cause(f"{word} is {value:.7g} times that of the reference in every step", "divide it by that", name)
     other_end = ", counted from the other end" if _same(here_number, 1 - there_number) and here_number != 0.5 else ""
     return _cause(
@@ -207,8 +213,8 @@ def _list(numbers: Sequence[float]) -> str:
     return f"{shown}, ..." if len(numbers) > 6 else shown
 
 
-def _same(one: float, other: float) -> bool:
-    return abs(one - other) <= 1e-6 * max(abs(one), abs(other))
+def _same(rate: float, other: float) -> bool:
+    return abs(rate - other) <= 1e-6 * max(abs(rate), abs(other))
 
 
 def _cause(summary: str, fix: str, attribute: str, reference: Any = None, candidate: Any = None) -> Cause:
