@@ -102,7 +102,7 @@ class Recorder:
         self._running: list[int] = []  # numbers of the calls that haven't returned, innermost last
         self._described = (0, 0)  # how many calls and tensors the files written so far describe
         self._shards = 0
-        self._places: dict[int, tuple[Any, int, dict[str, Any]]] = {}  # of tensors that may cross more boundaries
+        self._contents: dict[int, tuple[Any, int, dict[str, Any]]] = {}  # of tensors that may cross more boundaries
         self._write_index()
 
     def __enter__(self) -> Recorder:
@@ -272,8 +272,8 @@ class Recorder:
     def _add_absent_gradients(self) -> None:
         """Record which inputs no gradient has reached, if there was a backward pass."""
         if any(entry["role"] == "output_gradient" for entry in self.tensors):
-            for (number, slot), place in self._awaited.items():
-                self.tensors.append({**self._of_call(number), "role": "input_gradient", "slot": slot, **place})
+            for (number, slot), content in self._awaited.items():
+                self.tensors.append({**self._of_call(number), "role": "input_gradient", "slot": slot, **content})
         self._awaited.clear()
 
     # ---- how it is written ----
@@ -301,8 +301,8 @@ class Recorder:
     def add_absent(self, path: str, index: int, slot: str, shape: tuple[int, ...]) -> None:
         """Add that no gradient has arrived at an input of a call."""
         of_call = {"run": self._dtype, "step": self._step, "cell": path, "call": index}
-        place = {"dtype": "float32", "shape": list(shape), "absent": True}
-        self.tensors.append({**of_call, "role": "input_gradient", "slot": slot, **place})
+        content = {"dtype": "float32", "shape": list(shape), "absent": True}
+        self.tensors.append({**of_call, "role": "input_gradient", "slot": slot, **content})
 
     def mark_untracked(self, path: str, index: int, role: str, slot: str) -> None:
         """Mark an input or output that was added before as one of which no gradient is computed."""
@@ -330,37 +330,37 @@ class Recorder:
     def _add(self, entry: dict[str, Any], tensor: Any) -> None:
         """Add a tensor; one that crosses several boundaries unchanged is written once."""
         # torch's batch norm changes its buffers without counting a version
-        place = None if entry["role"] == "buffer_update" else self._place_of(tensor)
-        if place is None:
+        content = None if entry["role"] == "buffer_update" else self._content_of(tensor)
+        if content is None:
             array, dtype, more = as_stored(tensor)
-            place = {"dtype": dtype, "shape": list(array.shape), **more, "sha256": checksum(array)}
+            content = {"dtype": dtype, "shape": list(array.shape), **more, "sha256": checksum(array)}
             if self.budget is not None and self.written + array.nbytes > self.budget:
-                place["summary"] = summary(array, dtype)
+                content["summary"] = summary(array, dtype)
             else:
                 key = str(len(self.tensors))
-                place |= {"file": self._shard, "key": key}
+                content |= {"file": self._shard, "key": key}
                 self._pending[key] = array
                 self._uncopied.append(key)
                 self._pending_bytes += array.nbytes
                 self.written += array.nbytes
-            self._remember(tensor, place)
+            self._remember(tensor, content)
         detached = getattr(tensor, "requires_grad", True) is False and entry["role"] in ("input", "output")
-        self.tensors.append({**entry, **place, **({"tracked": False} if detached else {})})
+        self.tensors.append({**entry, **content, **({"tracked": False} if detached else {})})
 
-    def _place_of(self, tensor: Any) -> dict[str, Any] | None:
-        known = self._places.get(id(tensor))
-        if known is not None and known[0]() is tensor and known[1] == version_of(tensor):
-            return known[2]
+    def _content_of(self, tensor: Any) -> dict[str, Any] | None:
+        entry = self._contents.get(id(tensor))
+        if entry is not None and entry[0]() is tensor and entry[1] == version_of(tensor):
+            return entry[2]
         return None
 
-    def _remember(self, tensor: Any, place: dict[str, Any] | None) -> None:
+    def _remember(self, tensor: Any, content: dict[str, Any] | None) -> None:
         version = version_of(tensor)
-        if version is not None and place is not None:
+        if version is not None and content is not None:
             forget = functools.partial(self._forget, id(tensor))
-            self._places[id(tensor)] = weakref.ref(tensor, forget), version, place
+            self._contents[id(tensor)] = weakref.ref(tensor, forget), version, content
 
     def _forget(self, number: int, _: Any) -> None:
-        self._places.pop(number, None)
+        self._contents.pop(number, None)
 
     def _settle(self) -> None:
         """Write the pending tensors if there are enough, or copy them, before the network may change them."""
@@ -420,8 +420,8 @@ def named_tensors(tensors: Tensors, name: str = "") -> Iterator[tuple[str, Any]]
         for key, value in tensors.items():
             yield from named_tensors(value, f"{name}[{key!r}]")
     elif isinstance(tensors, (tuple, list)):
-        for place, value in enumerate(tensors):
-            yield from named_tensors(value, f"{name}[{place}]")
+        for index, value in enumerate(tensors):
+            yield from named_tensors(value, f"{name}[{index}]")
 
 
 def _named_inputs(inputs: Tensors) -> list[tuple[str, Any]]:
@@ -538,7 +538,7 @@ def _watch_torch(recorder: Recorder, path: str, module: Any) -> Iterable[Any]:
             return tensor
         # an input may be changed in place for the caller; an output is the caller's, and FSDP wants no view of it
         watched = tensor.view_as(tensor) if role == "input_gradient" else tensor.clone()
-        recorder._remember(watched, recorder._place_of(tensor))
+        recorder._remember(watched, recorder._content_of(tensor))
 
         def record(gradient: Any) -> None:
             recorder._awaited.pop((number, slot), None)
@@ -618,7 +618,7 @@ def map_tensors(value: Any, slot: str, function: Callable[[str, Any], Any]) -> A
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return function(slot, value)
     if isinstance(value, (tuple, list)):
-        items = [map_tensors(item, f"{slot}[{place}]", function) for place, item in enumerate(value)]
+        items = [map_tensors(item, f"{slot}[{index}]", function) for index, item in enumerate(value)]
         if hasattr(value, "_fields"):
             return type(value)(*items)  # a named tuple
         return type(value)(items) if type(value) in (tuple, list) else value
@@ -637,7 +637,7 @@ def bind_arguments(
 
     Where the signature isn't known, those without a name have their numbers.
     """
-    names = [str(place) for place in range(len(args))]
+    names = [str(index) for index in range(len(args))]
     try:
         bound = inspect.signature(function).bind(*range(len(args)), **kwargs)  # which parameter each number goes to
     except (TypeError, ValueError):
@@ -645,9 +645,9 @@ def bind_arguments(
     else:
         for name, value in list(bound.arguments.items())[: len(args)]:
             several = isinstance(value, tuple) and bound.signature.parameters[name].kind.name == "VAR_POSITIONAL"
-            for place, number in enumerate(value if several else [value]):
+            for index, number in enumerate(value if several else [value]):
                 if isinstance(number, int) and name not in kwargs and number < len(args):
-                    names[number] = f"{name}[{place}]" if several else name
+                    names[number] = f"{name}[{index}]" if several else name
 
     def arguments(values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return tuple(values[name] for name in names), {name: values[name] for name in kwargs}
@@ -666,8 +666,8 @@ def _rank() -> tuple[int, int]:
 def library_versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that are in use."""
     names = ("torch", "numpy", "jax", "flax", "mindspore", "transformers", "onnxruntime", "tensorflow")
-    found = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
-    return {"python": platform.python_version()} | {name: str(v) for name, v in found.items() if v is not None}
+    versions = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
+    return {"python": platform.python_version()} | {name: str(v) for name, v in versions.items() if v is not None}
 
 
 @contextlib.contextmanager

@@ -145,7 +145,7 @@ def assert_training_parity(
 ) -> TrainingReport: ...
 
 
-def assert_training_parity(module: Any, *given: Any, **options: Any) -> TrainingReport:
+def assert_training_parity(module: Any, *arguments: Any, **options: Any) -> TrainingReport:
     """Train a network in several ways, and fail the test unless the results agree after every step.
 
     With a module alone, it is trained by torch, by the interpreter and compiled:
@@ -174,15 +174,15 @@ def assert_training_parity(module: Any, *given: Any, **options: Any) -> Training
     __tracebackhide__ = True
     from .sides.known_frameworks import framework_of
 
-    if "train_module" in options or len(given) > 2 or (given and framework_of(given[0]) is not None):
+    if "train_module" in options or len(arguments) > 2 or (arguments and framework_of(arguments[0]) is not None):
         from .jobs.training.compare import compare_training
         from .options import require_known
 
         require_known(compare_training, options, list(inspect.signature(compare_training).parameters))
-        report = compare_training(module, *given, **options)
+        report = compare_training(module, *arguments, **options)
     else:
         from .jobs.training.check import check_training
 
-        report = check_training(module, *given, **options)
+        report = check_training(module, *arguments, **options)
     report.raise_if_failed()
     return report

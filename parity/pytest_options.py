@@ -101,8 +101,8 @@ def settings_of(config: pytest.Config) -> dict[str, Any]:
     settings["train"] = settings["train"] or None
     sides = list(settings.pop("side"))
     html = settings.pop("html")
-    given = _number("min_coverage", settings.pop("min_coverage"))
-    least = HALF if given is None else given
+    minimum = _number("min_coverage", settings.pop("min_coverage"))
+    least = HALF if minimum is None else minimum
     if unknown := [side for side in sides if side not in SIDES]:
         raise pytest.UsageError(f"parity_side: there is no side {unknown[0]!r}; there are {', '.join(SIDES)}")
     try:

@@ -26,13 +26,13 @@ class Overview:
     Attributes:
         folder: the folder of the pages.
         summaries: the lines, by model file or test.
-        written: what is said in the terminal.
+        line: what is said in the terminal.
     """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.summaries: dict[str, dict[str, Any]] = {}
-        self.written = ""
+        self.line = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the line of a test, once for all tests of a model file."""
@@ -49,15 +49,15 @@ class Overview:
             return
         try:
             make_folder(self.folder)
-            overview.write([overview.Summary(**one) for one in self.summaries.values()], Path(self.folder))
-            self.written = f"parity: the overview is {Path(self.folder) / overview.INDEX}"
+            overview.write([overview.Summary(**summary) for summary in self.summaries.values()], Path(self.folder))
+            self.line = f"parity: the overview is {Path(self.folder) / overview.INDEX}"
         except UsageError as error:
-            self.written = f"parity: {error}"
+            self.line = f"parity: {error}"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say where the overview is."""
-        if self.written:
-            terminalreporter.write_line(self.written)
+        if self.line:
+            terminalreporter.write_line(self.line)
 
 
 def write_page(report: BaseReport, folder: str, name: str) -> str:

@@ -77,8 +77,8 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
         return config.stash[SKIPPED_FILES]
     from .results.conditions import Conditions
 
-    given = {name: config.stash[SETTINGS][name] for name in ("rtol", "atol")}
-    within = Conditions(Options(**given), dict.fromkeys(given, IN_SETTINGS)).within
+    tolerances = {name: config.stash[SETTINGS][name] for name in ("rtol", "atol")}
+    within = Conditions(Options(**tolerances), dict.fromkeys(tolerances, IN_SETTINGS)).within
     return [*config.stash[SKIPPED_FILES], *([f"parity: Cells are judged {within}"] if within else [])]
 
 
@@ -213,17 +213,19 @@ class ParityFile(pytest.File):
                         model=self.path.name,
                         **settings,
                     )
-            given = [name for name in ("rtol", "atol", "only", "skip") if settings[name] not in (None, [])]
-            report.conditions.sources |= dict.fromkeys(given, IN_SETTINGS)
-            found = {_name(*item): outcome for item, outcome in outcomes(report, self.items, least).items()}
+            names = [name for name in ("rtol", "atol", "only", "skip") if settings[name] not in (None, [])]
+            report.conditions.sources |= dict.fromkeys(names, IN_SETTINGS)
+            results = {_name(*item): outcome for item, outcome in outcomes(report, self.items, least).items()}
             if folder is None:
-                return {"outcomes": found}
+                return {"outcomes": results}
             page = "" if report.ok else name_of_file(self.nodeid)
             if page:
                 hint = f"\n  {write_page(report, folder, page)}"
-                found = {name: (status, reason + hint * (status == FAIL)) for name, (status, reason) in found.items()}
+                results = {
+                    name: (status, reason + hint * (status == FAIL)) for name, (status, reason) in results.items()
+                }
             seconds = time.monotonic() - started
-            return {"outcomes": found, "summary": summary_of(report, self.nodeid, seconds, page and f"{page}.html")}
+            return {"outcomes": results, "summary": summary_of(report, self.nodeid, seconds, page and f"{page}.html")}
         except CellbridgeError as error:
             return {"refused": str(error)}
 
@@ -240,12 +242,12 @@ class ParityFile(pytest.File):
         xdist gives each worker a folder within pytest's temporary folder, which they therefore share.
         """
         worker = getattr(self.config, "workerinput", None)
-        own = self.config.getoption("basetemp", None)
-        if worker is None or own is None:
+        base = self.config.getoption("basetemp", None)
+        if worker is None or base is None:
             return None
         python = [sys.executable, sys.version]  # `--dist each` may run several Pythons
         key = [worker["testrunuid"], str(self.path), self.config.stash[SETTINGS], python]
-        return Path(own).parent / f"parity-{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]}.json"
+        return Path(base).parent / f"parity-{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]}.json"
 
 
 class ParityItem(pytest.Item):

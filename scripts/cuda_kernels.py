@@ -28,12 +28,12 @@ Types = dict[str, list[str]]
 def main() -> None:
     """Write the file."""
     onnxruntime.preload_dlls()
-    found: dict[str, Any] = {name: defaultdict(lambda: defaultdict(list)) for name in PROVIDERS.values()}
+    by_provider: dict[str, Any] = {name: defaultdict(lambda: defaultdict(list)) for name in PROVIDERS.values()}
     for kernel in state.get_all_opkernel_def():
         if kernel.provider in PROVIDERS:
             operator = f"{kernel.domain}:{kernel.op_name}" if kernel.domain else kernel.op_name
             types = {name: sorted(map(_short, some)) for name, some in kernel.type_constraints.items()}
-            found[PROVIDERS[kernel.provider]][operator][kernel.version_range].append(types)
+            by_provider[PROVIDERS[kernel.provider]][operator][kernel.version_range].append(types)
     providers = {
         name: {
             operator: [
@@ -42,7 +42,7 @@ def main() -> None:
             ]
             for operator, of in sorted(operators.items())
         }
-        for name, operators in found.items()
+        for name, operators in by_provider.items()
     }
     lines = [f'{{"onnxruntime": "{onnxruntime.__version__}", "providers": {{']
     for name, operators in providers.items():
@@ -60,19 +60,19 @@ def _merged(kernels: list[Types]) -> list[Types]:
     """Merge kernels that differ in the types of one parameter."""
     rest, result = [dict(types) for types in kernels], list[Types]()
     while rest:
-        one = rest.pop(0)
+        first = rest.pop(0)
         changed = True
         while changed:
             changed = False
             for other in rest:
-                different = [name for name in one if one[name] != other.get(name)]
-                if one.keys() == other.keys() and len(different) <= 1:
+                different = [name for name in first if first[name] != other.get(name)]
+                if first.keys() == other.keys() and len(different) <= 1:
                     for name in different:
-                        one[name] = sorted({*one[name], *other[name]})
+                        first[name] = sorted({*first[name], *other[name]})
                     rest.remove(other)
                     changed = True
                     break
-        result.append(one)
+        result.append(first)
     return result
 
 

@@ -28,23 +28,23 @@ MEANINGLESS = 0.3
 """The error of the outputs, relative to their norm, above which a bundle of a quantized file tells little."""
 
 
-def export_bundle(asked: Export) -> None:
+def export_bundle(request: Export) -> None:
     """Write a new folder with the model, inputs and outputs of torch, their bars, a card, and programs that compare.
 
     The inputs are the first ones of the model file.
     """
-    folder, verbose = asked.target.path, asked.reports.verbose
+    folder, verbose = request.target.path, request.reports.verbose
     with files.new_folder(folder) as inside:
         path = inside / "model.onnx"
         with TerminalProgress() as progress:
             progress.stage("load", None)
-            user_file = with_dynamic_axes(load(asked.model, asked.inputs.seed), asked.inputs.dynamic)
+            user_file = with_dynamic_axes(load(request.model, request.inputs.seed), request.inputs.dynamic)
             report = check_loaded(
-                user_file, verbose, asked.options, progress, save_onnx=path, opset=asked.target.opset,
-                external_data=asked.external_data,
+                user_file, verbose, request.options, progress, save_onnx=path, opset=request.target.opset,
+                external_data=request.external_data,
             )  # fmt: skip
-        require_parity(report, verbose, folder, asked.reports.html)
-        _add_vectors(inside, user_file, asked.options, report)
+        require_parity(report, verbose, folder, request.reports.html)
+        _add_vectors(inside, user_file, request.options, report)
     echo(f"wrote {folder}; to see whether the model is the same somewhere: python {Path(folder) / 'verify.py'}")
 
 
@@ -66,8 +66,8 @@ def _add_vectors(folder: Path, user_file: ModelFile, options: OptionKeywords, re
     truth = side.run(Run("float64", OUTPUTS))
     graph = read_model(folder / "model.onnx").graph
     working = as_dtype(chosen.dtype)
-    given = named_inputs(folder / "model.onnx", user_file)
-    inputs = [Vector(name, cast_floating(array, working)) for name, array in given.items()]
+    arrays = named_inputs(folder / "model.onnx", user_file)
+    inputs = [Vector(name, cast_floating(array, working)) for name, array in arrays.items()]
     alone = report
     if report.inputs > 1:  # of several inputs, the report keeps the worst comparison, which may not be the first one's
         quick = options.copy()

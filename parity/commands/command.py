@@ -119,11 +119,11 @@ def command_with(*options: str, without: str = "") -> str:
         without: an option to leave out with its value.
     """
     ctx = click.get_current_context()
-    given: list[str] = [word for word in ctx.meta[COMMAND_LINE] if not word.startswith(f"{without}=")]
-    if without in given:
-        place = given.index(without)
-        del given[place : place + 2]
-    arguments = [*options, *given] if "--" in given else [*given, *options]
+    words: list[str] = [word for word in ctx.meta[COMMAND_LINE] if not word.startswith(f"{without}=")]
+    if without in words:
+        index = words.index(without)
+        del words[index : index + 2]
+    arguments = [*options, *words] if "--" in words else [*words, *options]
     return shlex.join(["parity", str(ctx.info_name), *arguments])
 
 
@@ -160,15 +160,17 @@ class Group(click.Group):
     def __init__(self, *args: Any, sections: Mapping[str, Sequence[Command]], **attributes: Any) -> None:
         super().__init__(*args, context_settings=HELP, epilog=EXIT_CODES, **attributes)
         self.sections = sections
-        for one in (one for commands in sections.values() for one in commands):
-            self.add_command(one)
+        for command in (command for commands in sections.values() for command in commands):
+            self.add_command(command)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by their titles, and then the options."""
         width = max(len(name) for name in self.commands)
         for title, commands in self.sections.items():
             with formatter.section(title):
-                formatter.write_dl([(str(one.name).ljust(width), one.get_short_help_str(limit=67)) for one in commands])
+                formatter.write_dl(
+                    [(str(command.name).ljust(width), command.get_short_help_str(limit=67)) for command in commands]
+                )
         click.Command.format_options(self, ctx, formatter)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:

@@ -59,8 +59,8 @@ def check_model_file(
         program, notes = written_program(captured, options["dtype"])
         report.notes += notes
         external_data = more.get("external_data", "auto")
-        written = to_onnx(program, save_onnx, opset=more.get("opset"), external_data=external_data)
-        report.notes.append(f"the ONNX model is of {opsets.describe(written)}")
+        model_proto = to_onnx(program, save_onnx, opset=more.get("opset"), external_data=external_data)
+        report.notes.append(f"the ONNX model is of {opsets.describe(model_proto)}")
         if any(note.startswith("judged in ") for note in report.notes):
             report.notes.append("the ONNX model was written from the whole network, and wasn't run as a whole")
     return report
@@ -76,9 +76,9 @@ def _check_out_of_core(
 ) -> Report:
     """Return the report on a model file that is judged in parts, which may take most of the machine's memory."""
     of_whole = {"--round-trip": more.get("round_trip"), "cell": user_file.cell, "recording": user_file.recording}
-    if given := [name for name, value in of_whole.items() if value is not None and value is not False]:
+    if names := [name for name, value in of_whole.items() if value is not None and value is not False]:
         raise UsageError(
-            f"a network in parts is compared with its conversions alone: leave out {', '.join(given)}, or --memory"
+            f"a network in parts is compared with its conversions alone: leave out {', '.join(names)}, or --memory"
         )
     from ...runtime.memory import memory_size
     from ..jobs.out_of_core.check import check_out_of_core

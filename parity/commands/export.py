@@ -42,15 +42,15 @@ def export(
         require_file(precision.calibrate)
     if target.opset is not None:
         _require_opset(target.opset, loadable=not checking.no_check)
-    asked = Export(model, target, checking, inputs, precision, training, reports, limits.memory)
+    request = Export(model, target, checking, inputs, precision, training, reports, limits.memory)
     if training.training_step:
-        export_training(asked)
+        export_training(request)
     elif precision.bits is not None:
-        export_quantized(asked, precision.bits)
+        export_quantized(request, precision.bits)
     elif target.bundle is not None:
-        export_bundle(asked)
+        export_bundle(request)
     else:
-        _export_file(asked)
+        _export_file(request)
 
 
 def _require_opset(opset: int, *, loadable: bool) -> None:
@@ -62,35 +62,35 @@ def _require_opset(opset: int, *, loadable: bool) -> None:
         opsets.require_loadable(opset)
 
 
-def _export_file(asked: Export) -> None:
+def _export_file(request: Export) -> None:
     """Write an ONNX file in floating point."""
-    path = asked.target.path
+    path = request.target.path
     with files.atomic_model_path(path) as onnx_path:
-        if asked.checking.no_check:
-            _write_unchecked(asked, str(onnx_path))
+        if request.checking.no_check:
+            _write_unchecked(request, str(onnx_path))
         else:
             report = check_model_file(
-                asked.model, asked.reports.verbose, asked.options, asked.inputs.dynamic, asked.memory,
-                save_onnx=onnx_path, opset=asked.target.opset, external_data=asked.external_data,
+                request.model, request.reports.verbose, request.options, request.inputs.dynamic, request.memory,
+                save_onnx=onnx_path, opset=request.target.opset, external_data=request.external_data,
             )  # fmt: skip
-            require_parity(report, asked.reports.verbose, path, asked.reports.html)
-        if asked.memory is None:
+            require_parity(report, request.reports.verbose, path, request.reports.html)
+        if request.memory is None:
             print_fallback(onnx_path)
-    echo(f"wrote {path}" + (", unchecked" if asked.checking.no_check else ""))
+    echo(f"wrote {path}" + (", unchecked" if request.checking.no_check else ""))
 
 
-def _write_unchecked(asked: Export, path: str) -> None:
+def _write_unchecked(request: Export, path: str) -> None:
     from ...converter import to_onnx
     from ...runtime.lowering import opsets
     from ..sides.runtime_program import own_working_dtype, written_program
 
-    dtype = asked.precision.dtype
+    dtype = request.precision.dtype
     captured = convert_model_file(
-        asked.model, asked.inputs.seed, asked.reports.verbose, asked.inputs.dynamic,
+        request.model, request.inputs.seed, request.reports.verbose, request.inputs.dynamic,
         None if dtype == "float32" else dtype,
     )  # fmt: skip
     program, notes = written_program(captured, own_working_dtype(captured))
     for note in notes:
         print_note(note)
-    model_proto = to_onnx(program, path, opset=asked.target.opset, external_data=asked.external_data)
+    model_proto = to_onnx(program, path, opset=request.target.opset, external_data=request.external_data)
     echo(f"the ONNX model is of {opsets.describe(model_proto)}")

@@ -85,10 +85,10 @@ def _prompt(user_file: ModelFile) -> Any:
     import torch
 
     values = [*user_file.args, *([user_file.kwargs["input_ids"]] if "input_ids" in user_file.kwargs else [])]
-    found = [value for value in [*values, *user_file.kwargs.values()] if isinstance(value, torch.Tensor)]
-    if not found or found[0].ndim < 2:
-        shape = f"of the shape {list(found[0].shape)}" if found else "nothing"
+    tensors = [value for value in [*values, *user_file.kwargs.values()] if isinstance(value, torch.Tensor)]
+    if not tensors or tensors[0].ndim < 2:
+        shape = f"of the shape {list(tensors[0].shape)}" if tensors else "nothing"
         raise UsageError(
             f"{user_file.name}: needed a prompt, [batch, length], as the first tensor of inputs(), {shape}"
         )
-    return found[0]
+    return tensors[0]

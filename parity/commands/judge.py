@@ -80,6 +80,6 @@ def _propose(reference: str, candidate: str, path: str) -> None:
 
     proposal = propose_names(reference, candidate, path)
     echo(proposal.text)
-    known, unknown = len(proposal.supported), len(proposal.unsupported)
-    echo(f"written to {path}: values support {known} of {known + unknown} names of Cells and parameters")
+    supported, unsupported = len(proposal.supported), len(proposal.unsupported)
+    echo(f"written to {path}: values support {supported} of {supported + unsupported} names of Cells and parameters")
     echo(f"to use it: {shlex.join(['parity', 'judge', reference, candidate, '--map', path])}")

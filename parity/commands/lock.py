@@ -50,7 +50,7 @@ class WrittenLock(ArgumentGroup):
 
 @command("lock")
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
-def lock(models: tuple[str, ...], written: WrittenLock, how: Run, inputs: Seed, reports: Verbosity) -> None:
+def lock(models: tuple[str, ...], lock_file: WrittenLock, how: Run, inputs: Seed, reports: Verbosity) -> None:
     """Write down what each MODEL computes now.
 
     parity check compares that with what they compute later, after an upgrade of torch or of any other library.
@@ -59,17 +59,22 @@ def lock(models: tuple[str, ...], written: WrittenLock, how: Run, inputs: Seed, 
     has a few numbers on each tensor that crosses the boundary of a Cell, what each Cell is made of, and the versions of
     libraries.
     """
-    output = written.output
+    output = lock_file.output
     require_writable(output)
     from ...recorder import library_versions
 
     options = Options(grads=not how.no_grad, train=how.train, dtype=how.dtype, seed=inputs.seed)
-    sides = (TORCH, ONNXRUNTIME) if written.onnxruntime else (TORCH,)
+    sides = (TORCH, ONNXRUNTIME) if lock_file.onnxruntime else (TORCH,)
     snapshots = [_snapshot(model, side, options, reports.verbose) for model in models for side in sides]
     write_lock(Lock(library_versions(), snapshots), output)
-    errors = [(parts.error, path) for one in snapshots for path, parts in one.cells.items() if parts.error is not None]
+    errors = [
+        (parts.error, path)
+        for snapshot in snapshots
+        for path, parts in snapshot.cells.items()
+        if parts.error is not None
+    ]
     cells = sum(len(snapshot.cells) for snapshot in snapshots if snapshot.side == TORCH)
-    compare = _check_command(output, [one for one in models if not _is_of_project(one)])
+    compare = _check_command(output, [model for model in models if not _is_of_project(model)])
     echo(f"locked {cells} Cells in {output}; to compare: {compare}")
     if errors:
         error, path = max(errors)
@@ -135,9 +140,9 @@ def check_lock(models: tuple[str, ...], lock_file: ReadLock, selection: Selectio
         raise UsageError(
             f"--lock takes a lock file, given the model {path}\n  what to do: {_check_command(LOCK_FILE, [path])}"
         )
-    written = read_lock(path)
-    locked = {one.label: one for one in written.snapshots}
-    _require_named(path, [one.model for one in locked.values()], models)
+    contents = read_lock(path)
+    locked = {snapshot.label: snapshot for snapshot in contents.snapshots}
+    _require_named(path, [snapshot.model for snapshot in locked.values()], models)
 
     def judge(label: str) -> BaseReport:
         then = locked[label]
@@ -147,7 +152,7 @@ def check_lock(models: tuple[str, ...], lock_file: ReadLock, selection: Selectio
         from ..jobs.locks.check import check_snapshot
 
         chosen: OptionKeywords = {"only": selection.only, "skip": selection.skip}
-        return check_snapshot(then, now, written.versions, library_versions(), chosen)
+        return check_snapshot(then, now, contents.versions, library_versions(), chosen)
 
     if len(locked) > 1:
         if reports.json_file is not None or reports.junit_file is not None:
@@ -164,10 +169,10 @@ def check_lock(models: tuple[str, ...], lock_file: ReadLock, selection: Selectio
 def _require_named(path: str, locked: Sequence[str], named: Sequence[str]) -> None:
     """Raise `UsageError` for a named model that isn't locked, and for a locked one that must be named and isn't."""
     if unknown := [model for model in named if model not in locked]:
-        known = ", ".join(visible_name(model) for model in dict.fromkeys(locked))
+        names = ", ".join(visible_name(model) for model in dict.fromkeys(locked))
         is_lock = Path(unknown[0]).suffix == Path(LOCK_FILE).suffix
         hint = "\n  what to do: to read another lock file: parity check --lock FILE" if is_lock else ""
-        raise UsageError(f"{path} has no model {unknown[0]}: it has {known or 'none'}{hint}")
+        raise UsageError(f"{path} has no model {unknown[0]}: it has {names or 'none'}{hint}")
     if outside := [model for model in locked if model not in named and not _is_of_project(model)]:
         command_line = _check_command(path, dict.fromkeys([*named, *outside]))
         raise UsageError(

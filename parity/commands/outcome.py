@@ -86,10 +86,10 @@ def exit_code(report: BaseReport) -> int:
 
 def _write_repro(report: Report, folder: str) -> None:
     """Write the reproductions, and print what was written and what not."""
-    written = report.write_repro(folder)
-    texts = [f"reproduced: {path or '(root)'} in {Path(folder) / name}" for path, name in written.folders.items()]
-    texts += [f"note on {path or '(root)'}: {note}" for path, note in written.notes.items()]
-    texts += [f"no reproduction for {path or '(root)'}: {reason}" for path, reason in written.missing.items()]
+    reproductions = report.write_repro(folder)
+    texts = [f"reproduced: {path or '(root)'} in {Path(folder) / name}" for path, name in reproductions.folders.items()]
+    texts += [f"note on {path or '(root)'}: {note}" for path, note in reproductions.notes.items()]
+    texts += [f"no reproduction for {path or '(root)'}: {reason}" for path, reason in reproductions.missing.items()]
     console = Console()
     print_lines([Text(), *(line for text in texts for line in paragraph(text, console.width))], console)
 

@@ -75,7 +75,7 @@ def words_of(option: click.Option, value: Any) -> list[str]:
     if option.is_flag:
         return [(option.opts if value else option.secondary_opts)[-1]]
     values = value if option.multiple else [value]
-    return [f"{option.opts[-1]}={visible_text(str(one))}" for one in values]
+    return [f"{option.opts[-1]}={visible_text(str(item))}" for item in values]
 
 
 def _defaults(file: Path, data: Mapping[str, Any], group: click.Group) -> dict[str, dict[str, Any]]:
@@ -85,15 +85,15 @@ def _defaults(file: Path, data: Mapping[str, Any], group: click.Group) -> dict[s
     if not isinstance(table, dict):
         raise UsageError(f"{visible_name(str(file))}: [tool.parity] must be a table of options")
     shared = {name: value for name, value in table.items() if not isinstance(value, dict)}
-    own = {name: value for name, value in table.items() if isinstance(value, dict)}
-    known = {option for command in group.commands.values() for option in _options(command)}
-    _require_known(file, "tool.parity", shared, known)
-    _require_known(file, "tool.parity", own, set(group.commands), "command")
+    by_command = {name: value for name, value in table.items() if isinstance(value, dict)}
+    names = {option for command in group.commands.values() for option in _options(command)}
+    _require_known(file, "tool.parity", shared, names)
+    _require_known(file, "tool.parity", by_command, set(group.commands), "command")
     defaults: dict[str, dict[str, Any]] = {}
     for name, command in group.commands.items():
         options = _options(command)
-        _require_known(file, f"tool.parity.{name}", own.get(name, {}), set(options))
-        values = {**{key: value for key, value in shared.items() if key in options}, **own.get(name, {})}
+        _require_known(file, f"tool.parity.{name}", by_command.get(name, {}), set(options))
+        values = {**{key: value for key, value in shared.items() if key in options}, **by_command.get(name, {})}
         defaults[name] = {
             str(options[key].name): _value(file, key, value, options[key]) for key, value in values.items()
         }
@@ -102,18 +102,21 @@ def _defaults(file: Path, data: Mapping[str, Any], group: click.Group) -> dict[s
 
 def _options(command: click.Command) -> dict[str, click.Option]:
     """Return the options of a command by their long names, without dashes at the start."""
-    found = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+    options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
     return {
-        name[2:]: option for option in found for name in [*option.opts, *option.secondary_opts] if name.startswith("--")
+        name[2:]: option
+        for option in options
+        for name in [*option.opts, *option.secondary_opts]
+        if name.startswith("--")
     }
 
 
-def _require_known(file: Path, table: str, given: Mapping[str, Any], known: set[str], what: str = "option") -> None:
+def _require_known(file: Path, table: str, values: Mapping[str, Any], names: set[str], what: str = "option") -> None:
     """Raise `UsageError` for a name that isn't known, or that of an option which a project may not set."""
-    allowed = known & JUDGING if what == "option" else known
-    for name in given:
+    allowed = names & JUDGING if what == "option" else names
+    for name in values:
         where = f"{visible_name(str(file))}: [{table}]"
-        if name not in known:
+        if name not in names:
             close = difflib.get_close_matches(name[:LONGEST], allowed, n=1)
             hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(allowed)) or 'none'}"
             raise UsageError(f"{where} has no {what} {visible_name(name)[:LONGEST]}: {hint}")
@@ -130,8 +133,8 @@ def _value(file: Path, name: str, value: Any, option: click.Option) -> Any:
     where = f"{visible_name(str(file))}: {name}"
     if option.multiple:
         values = value if isinstance(value, list) else [value]
-        if all(isinstance(one, (str, int, float)) and not isinstance(one, bool) for one in values):
-            return [_text(where, one, option) for one in values]
+        if all(isinstance(item, (str, int, float)) and not isinstance(item, bool) for item in values):
+            return [_text(where, item, option) for item in values]
         raise UsageError(f"{where} needs a list of texts, given {_shown(value)}")
     if option.is_flag != isinstance(value, bool):
         needed = "true or false" if option.is_flag else "a value, not a flag"

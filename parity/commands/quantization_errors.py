@@ -59,10 +59,10 @@ def measure_errors(
         if sensitivity or exceeded:
             measured = Sensitivity(folder / FLOAT, folder, calibration, outputs)
             cells = measured.costs(progress)
-            alone = sorted(measured.nodes.keys() - {one.path for one in cells})
+            alone = sorted(measured.nodes.keys() - {cell.path for cell in cells})
             if budget is not None and exceeded:
-                tried = measured.within(budget, cells, folder / QUANTIZED, progress)
-                files += [one for one in tried if one.kept]
+                mixtures = measured.within(budget, cells, folder / QUANTIZED, progress)
+                files += [mixture for mixture in mixtures if mixture.kept]
     words = budget.words if budget else ""
     costs = QuantizationCosts(
         bits, len(calibration), sizes[0], seconds[0], tuple(cells), tuple(alone), tuple(files), words
@@ -80,10 +80,10 @@ def _print(costs: QuantizationCosts, *, of_cells: bool) -> None:
             names = list_names([visible_name(path or "(root)") for path in costs.not_measured])
             _say(f"not measured, because ONNX Runtime refuses the file with one of them alone in 8 bits: {names}\n")
     _say(f"{on[0].upper()}{on[1:]}, in float32: {costs.float_size / 1e6:.3g} MB, {costs.float_seconds * 1e3:.3g} ms")
-    for one in costs.files:
-        some = f"with {len(one.kept)} of {len(costs.cells)} Cells in float32"
-        what = some if one.kept else f"with all Cells in {costs.bits} bits"
-        _say(f"{what}: {one.size / 1e6:.3g} MB, {one.seconds * 1e3:.3g} ms, {_in_words(one.errors)}")
+    for file in costs.files:
+        some = f"with {len(file.kept)} of {len(costs.cells)} Cells in float32"
+        what = some if file.kept else f"with all Cells in {costs.bits} bits"
+        _say(f"{what}: {file.size / 1e6:.3g} MB, {file.seconds * 1e3:.3g} ms, {_in_words(file.errors)}")
     if len(costs.files) > 1:
         kept = ", ".join(visible_name(path or "(root)") for path in costs.files[-1].kept)
         _say(f"kept in float32, for the budget of {costs.budget}: {kept}")
@@ -101,13 +101,13 @@ def _in_words(errors: Errors) -> str:
 def _print_cells(costs: QuantizationCosts, on: str) -> None:
     """Print a line for each Cell that costs something."""
     echo(f"{'Cell':<42}{'outputs':>9}{'share':>8}{'loss':>9}{'weights':>11}")
-    for one in costs.cells:
-        if not one.errors.outputs:
+    for cell in costs.cells:
+        if not cell.errors.outputs:
             continue
-        loss = "" if one.errors.loss is None else f"{one.errors.loss:+.2%}"
-        name = visible_name(one.path or "(root)")[-41:]
-        share = one.errors.outputs**2 / costs.squares
-        echo(f"{name:<42}{one.errors.outputs:>9.2%}{share:>8.1%}{loss:>9}{one.weights:>11,}")
+        loss = "" if cell.errors.loss is None else f"{cell.errors.loss:+.2%}"
+        name = visible_name(cell.path or "(root)")[-41:]
+        share = cell.errors.outputs**2 / costs.squares
+        echo(f"{name:<42}{cell.errors.outputs:>9.2%}{share:>8.1%}{loss:>9}{cell.weights:>11,}")
     _say(
         f"Errors with one Cell in 8 bits, relative to the norm of the outputs, {on}, and shares of their squares. "
         f"These add up to {costs.squares**0.5:.2%}, if the errors are independent."

@@ -31,39 +31,41 @@ isn't quantized.
 """
 
 
-def export_quantized(asked: Export, bits: int) -> None:
+def export_quantized(request: Export, bits: int) -> None:
     """Write a model file as a quantized ONNX file, or a bundle of it, if both steps to it are right.
 
     Args:
         asked: the command line.
         bits: of weights: 8, or 4 in blocks.
     """
-    opset, check, verbose = asked.target.opset or OPSET, not asked.checking.no_check, asked.reports.verbose
-    seed, path = asked.inputs.seed, asked.target.path
-    if asked.target.bundle is not None:
+    opset, check, verbose = request.target.opset or OPSET, not request.checking.no_check, request.reports.verbose
+    seed, path = request.inputs.seed, request.target.path
+    if request.target.bundle is not None:
         files.require_new_folder(path)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if check:
             report = check_model_file(
-                asked.model, verbose, asked.options, asked.inputs.dynamic, save_onnx=folder / FLOAT, opset=opset
+                request.model, verbose, request.options, request.inputs.dynamic, save_onnx=folder / FLOAT, opset=opset
             )
             require_parity(report, verbose, path, None)
             _require_judgeable(folder / FLOAT, path)
         else:
             from ...converter import to_onnx
 
-            to_onnx(convert_model_file(asked.model, seed, verbose, asked.inputs.dynamic), folder / FLOAT, opset=opset)
-        calibration = _quantize(folder, asked.precision.calibrate, bits)
+            to_onnx(
+                convert_model_file(request.model, seed, verbose, request.inputs.dynamic), folder / FLOAT, opset=opset
+            )
+        calibration = _quantize(folder, request.precision.calibrate, bits)
         costs = None
         if calibration is not None:
-            costs = measure_errors(folder, calibration, load(asked.model, seed).loss, asked.precision, bits)
+            costs = measure_errors(folder, calibration, load(request.model, seed).loss, request.precision, bits)
         if not check:
             _write(folder, path, check=False)
             return
-        report = _judge(folder, asked, calibration, costs)
-        if asked.target.bundle is not None:
-            samples = calibration or [named_inputs(folder / FLOAT, load(asked.model, seed))]
+        report = _judge(folder, request, calibration, costs)
+        if request.target.bundle is not None:
+            samples = calibration or [named_inputs(folder / FLOAT, load(request.model, seed))]
             _write_bundle(folder, path, samples, report, bits, calibrated=calibration is not None)
         else:
             _write(folder, path, check=True)
@@ -101,27 +103,27 @@ def _quantize(folder: Path, calibrate: str | None, bits: int) -> Calibration | N
     return calibration
 
 
-def _judge(folder: Path, asked: Export, calibration: Calibration | None, costs: QuantizationCosts | None) -> Report:
+def _judge(folder: Path, request: Export, calibration: Calibration | None, costs: QuantizationCosts | None) -> Report:
     """Judge the quantized file by the float32 file, print the report, and exit if it fails."""
     import numpy as np
 
     from ..checking.onnx_files.compare import compare_onnx
 
-    page = None if asked.reports.html is None else str(Path(asked.reports.html).absolute())
+    page = None if request.reports.html is None else str(Path(request.reports.html).absolute())
     with contextlib.chdir(folder), TerminalProgress() as progress:  # the report has the names of the files alone
         if calibration is not None:
             np.savez(SAMPLE, allow_pickle=False, **calibration[0])
         inputs = None if calibration is None else SAMPLE
         report = compare_onnx(
-            FLOAT, QUANTIZED, inputs=inputs, progress=progress, seed=asked.inputs.seed,
-            grads=not asked.checking.no_grad,
+            FLOAT, QUANTIZED, inputs=inputs, progress=progress, seed=request.inputs.seed,
+            grads=not request.checking.no_grad,
         )  # fmt: skip
     report.quantization = costs
     if report.failed:
-        require_parity(report, asked.reports.verbose, asked.target.path, page)
+        require_parity(report, request.reports.verbose, request.target.path, page)
     if page is not None:
         report.write_html(page)
-    print_report(report, asked.reports.verbose)
+    print_report(report, request.reports.verbose)
     return report
 
 
@@ -144,9 +146,9 @@ def _write_bundle(
     """Write a new folder with the quantized file and what proves that it is still the same."""
     from ...runtime.lowering.external_data import move_model
 
-    taken = f"on {len(samples)} samples of calibration data" if calibrated else "on the inputs of the model file"
+    origin = f"on {len(samples)} samples of calibration data" if calibrated else "on the inputs of the model file"
     echo("")
     with files.new_folder(output) as inside:
         move_model(folder / QUANTIZED, inside / "model.onnx")
-        add_quantized_vectors(inside, folder / FLOAT, samples, report, bits, taken)
+        add_quantized_vectors(inside, folder / FLOAT, samples, report, bits, origin)
     echo(f"wrote {output}; to see whether the model is the same somewhere: python {Path(output) / 'verify.py'}")

@@ -55,7 +55,7 @@ def judge_several(
         else:
             name_sources(report)
             page = report.page()
-            file = "" if folder is None else page_name(model, [one.page for one in summaries])
+            file = "" if folder is None else page_name(model, [summary.page for summary in summaries])
             summaries.append(Summary.of(page, model, time.monotonic() - started, file))
             if folder is not None:
                 writer.write_in(folder, file, page)
@@ -64,8 +64,8 @@ def judge_several(
         if folder is not None:
             overview.write(summaries, Path(folder))
         echo("")
-    for one in summaries:
-        echo(f"{one.mark} {one.model}: {one.verdict}")
+    for summary in summaries:
+        echo(f"{summary.mark} {summary.model}: {summary.verdict}")
     if any(codes) and folder is None:
         echo(f"\nto look at it: {command_with('--html', FOLDER)}")
     raise click.exceptions.Exit(1 if 1 in codes else next(filter(None, codes), 0))

@@ -43,28 +43,28 @@ class SweepCommand(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the options of `parity run` away, and check them."""
-        place = args.index("--") if "--" in args else len(args)
-        own, options = args[:place], args[place + 1 :]
+        index = args.index("--") if "--" in args else len(args)
+        own_args, options = args[:index], args[index + 1 :]
         with run.make_context("parity run", ["model.py", *options], parent=None) as of_run:
-            if models := [one for one in of_run.params["models"] if one != "model.py"]:
+            if models := [model for model in of_run.params["models"] if model != "model.py"]:
                 raise click.UsageError(f"after -- there are options of parity run, not models: {models[0]!r}", ctx)
             from_project = list(_words_of_project(ctx, of_run))
-            given = [p.opts[0] for p in run.params if p.name in OF_A_SWEEP and of_run.params.get(p.name) is not None]
-        if given:
-            raise click.UsageError(f"{given[0]} is for one model: give it before --, if parity sweep has it", ctx)
+            names = [p.opts[0] for p in run.params if p.name in OF_A_SWEEP and of_run.params.get(p.name) is not None]
+        if names:
+            raise click.UsageError(f"{names[0]} is for one model: give it before --, if parity sweep has it", ctx)
         if from_project:
             echo(f"from {project_file(ctx)}: {' '.join(from_project)}", err=True)
         ctx.meta[RUN_OPTIONS] = [*from_project, *options]
-        return super().parse_args(ctx, own)
+        return super().parse_args(ctx, own_args)
 
 
 def _words_of_project(ctx: click.Context, of_run: click.Context) -> Iterator[str]:
     """Yield the options of `parity run` that pyproject.toml gives and the command line doesn't."""
     values = (ctx.find_root().default_map or {}).get("run", {})
-    for one in run.params:
-        if one.name in values and of_run.get_parameter_source(one.name) is not ParameterSource.COMMANDLINE:
-            assert isinstance(one, click.Option)
-            yield from words_of(one, values[one.name])
+    for parameter in run.params:
+        if parameter.name in values and of_run.get_parameter_source(parameter.name) is not ParameterSource.COMMANDLINE:
+            assert isinstance(parameter, click.Option)
+            yield from words_of(parameter, values[parameter.name])
 
 
 @dataclass(frozen=True)
@@ -171,12 +171,12 @@ def sweep(models: tuple[str, ...], results: Results, workers: Workers, reports: 
     from ..jobs.sweeping.sweep import remaining
     from ..jobs.sweeping.sweep import sweep as judge_all
 
-    found = find_models(models)
-    changed = None if results.changed_since is None else changed_models(found, results.changed_since)
+    all_models = find_models(models)
+    changed = None if results.changed_since is None else changed_models(all_models, results.changed_since)
     run_options = click.get_current_context().meta[RUN_OPTIONS]
     with Store.write(Path(results.output), run_options, _versions()) as store:
-        waiting = remaining(found, store, results.rerun or "", changed)
-        progress = _Progress(len(waiting), len(found), results.output)
+        waiting = remaining(all_models, store, results.rerun or "", changed)
+        progress = _Progress(len(waiting), len(all_models), results.output)
         pages = None if reports.folder is None else Path(reports.folder)
         try:
             judge_all(waiting, store, _machines(workers, limits), pages, progress.say)
@@ -184,8 +184,8 @@ def sweep(models: tuple[str, ...], results: Results, workers: Workers, reports: 
             echo(f"interrupted: {progress.done} of {len(waiting)} were judged; the same command goes on", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from error
         finally:
-            known = store.results()
-            judged = [known[model] for model in found if model in known]
+            by_model = store.results()
+            judged = [by_model[model] for model in all_models if model in by_model]
             _write(store, judged, reports)
     _finish(judged, reports.verbose, results.output)
 
@@ -205,18 +205,19 @@ def _machines(workers: Workers, limits: CaseLimits) -> Machines:
 class _Progress:
     """Prints a line for each model, with an estimate of the time that is left."""
 
-    def __init__(self, total: int, found: int, output: str) -> None:
+    def __init__(self, total: int, model_count: int, output: str) -> None:
         self.total, self.done, self.started = total, 0, time.monotonic()
-        if total < found:
-            echo(f"{found - total} of {found} models have a result already, in {output} (--rerun all judges again)")
+        if total < model_count:
+            judged = f"{model_count - total} of {model_count} models have a result already"
+            echo(f"{judged}, in {output} (--rerun all judges again)")
 
     def say(self, result: Result) -> None:
         """Print the line of a result."""
         from ..report.html.overview import MARKS
 
         self.done += 1
-        left = (time.monotonic() - self.started) / self.done * (self.total - self.done)
-        rest = f", about {time_in_words(left)} left" if self.done < self.total else ""
+        seconds = (time.monotonic() - self.started) / self.done * (self.total - self.done)
+        rest = f", about {time_in_words(seconds)} left" if self.done < self.total else ""
         reason = "" if result.holds_in_full else f": {result.reason}"
         mark = MARKS[result.outcome]
         name = visible_name(result.model)
@@ -242,30 +243,33 @@ def _finish(results: Sequence[Result], verbose: bool, output: str) -> NoReturn:
     from ...runtime.memory import size_in_words
     from ..report.html.overview import MARKS
 
-    counts: Counter[str] = Counter(one.outcome for one in results)
+    counts: Counter[str] = Counter(result.outcome for result in results)
     echo("")
     for outcome in MARKS:  # the worst first
-        these = [one for one in results if one.outcome == outcome]
+        these = [result for result in results if result.outcome == outcome]
         shown = these if verbose else [] if outcome == "holds" else these[:SHOWN]
-        for one in shown:
-            why = "" if one.holds_in_full else f": {one.cause or one.reason}"
-            echo(f"{MARKS[outcome]} {visible_name(one.model)}{why}")
+        for result in shown:
+            why = "" if result.holds_in_full else f": {result.cause or result.reason}"
+            echo(f"{MARKS[outcome]} {visible_name(result.model)}{why}")
         if outcome != "holds" and len(these) > len(shown):
             echo(f"  ... and {len(these) - len(shown)} more (-v lists all)")
     words = ", ".join(f"{counts[outcome]} {outcome}" for outcome in MARKS if counts[outcome])
-    seconds, memory = sum(one.seconds for one in results), max((one.memory for one in results), default=0)
+    seconds, memory = sum(result.seconds for result in results), max((result.memory for result in results), default=0)
     took = f"{time_in_words(seconds)} of processes, {size_in_words(memory)} at most"
     echo(f"{len(results)} models: {words}; {took}; in {output}")
-    codes = [2 if one.code < 0 or (one.outcome == "not judged" and one.code in (0, 1)) else one.code for one in results]
+    codes = [
+        2 if result.code < 0 or (result.outcome == "not judged" and result.code in (0, 1)) else result.code
+        for result in results
+    ]
     raise click.exceptions.Exit(1 if counts["fails"] else next(filter(None, codes), 0))
 
 
 def _versions() -> dict[str, str]:
     """Return the versions of the packages that matter and are installed."""
-    found = {}
+    versions = {}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions

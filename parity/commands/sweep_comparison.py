@@ -39,12 +39,13 @@ def _print_comparison(comparison: SweepComparison, verbose: bool) -> None:
         "worse": comparison.worse, "better": comparison.better, "otherwise": comparison.otherwise,
     }  # fmt: skip
     for what, changes in groups.items():
-        for one in changes if verbose else changes[:SHOWN]:
-            echo(f"{what}: {visible_name(one.model)}: {one.before.outcome} → {one.after.outcome} ({_why(one, what)})")
+        for change in changes if verbose else changes[:SHOWN]:
+            outcomes = f"{change.before.outcome} → {change.after.outcome}"
+            echo(f"{what}: {visible_name(change.model)}: {outcomes} ({_why(change, what)})")
         _say_rest(changes, verbose)
-    for one in comparison.slower if verbose else comparison.slower[:SHOWN]:
-        before, after = time_in_words(one.before.seconds), time_in_words(one.after.seconds)
-        echo(f"slower: {visible_name(one.model)}: {before} → {after}")
+    for change in comparison.slower if verbose else comparison.slower[:SHOWN]:
+        before, after = time_in_words(change.before.seconds), time_in_words(change.after.seconds)
+        echo(f"slower: {visible_name(change.model)}: {before} → {after}")
     _say_rest(comparison.slower, verbose)
     counts = {
         "worse": len(comparison.worse), "better": len(comparison.better), "otherwise": len(comparison.otherwise),
@@ -53,8 +54,8 @@ def _print_comparison(comparison: SweepComparison, verbose: bool) -> None:
     echo(", ".join(f"{count} {what}" for what, count in counts.items() if count) or "no model in either")
 
 
-def _why(one: Change, what: str) -> str:
-    result = one.before if what == "better" else one.after
+def _why(change: Change, what: str) -> str:
+    result = change.before if what == "better" else change.after
     return result.cause or result.reason
 
 

@@ -18,29 +18,29 @@ CHECKED_STEPS = 2
 """Number of steps that `parity export --training-step` compares with torch's before it writes."""
 
 
-def export_training(asked: Export) -> None:
+def export_training(request: Export) -> None:
     """Write a training step of a model file, and the JSON file that describes it, if it trains as torch does.
 
     Raises:
         UsageError: the file can't be written, or the model, its loss or its dynamic shapes are wrong.
         ConversionError: it can't be converted.
     """
-    path, is_checked = asked.target.path, not asked.checking.no_check
+    path, is_checked = request.target.path, not request.checking.no_check
     if is_checked:
         report = check_model_file_training(
-            asked.model, asked.inputs.seed, asked.reports.verbose, asked.training.config(CHECKED_STEPS), {},
-            asked.inputs.dynamic,
+            request.model, request.inputs.seed, request.reports.verbose, request.training.config(CHECKED_STEPS), {},
+            request.inputs.dynamic,
         )  # fmt: skip
-        require_parity(report, asked.reports.verbose, path, asked.reports.html)
-    _write_step(asked)
+        require_parity(report, request.reports.verbose, path, request.reports.html)
+    _write_step(request)
     beside = [
-        Path(path).with_suffix(suffix) for suffix in (".json", ".safetensors")[: 1 + asked.training.separate_state]
+        Path(path).with_suffix(suffix) for suffix in (".json", ".safetensors")[: 1 + request.training.separate_state]
     ]
     echo(f"wrote {path} and {' and '.join(map(str, beside))}" + ("" if is_checked else ", unchecked"))
 
 
-def _write_step(asked: Export) -> None:
-    user_file = with_dynamic_axes(load(asked.model, asked.inputs.seed), asked.inputs.dynamic)
+def _write_step(request: Export) -> None:
+    user_file = with_dynamic_axes(load(request.model, request.inputs.seed), request.inputs.dynamic)
     from torch.utils import _pytree as pytree
 
     from ...converter import training_step_to_onnx
@@ -52,7 +52,7 @@ def _write_step(asked: Export) -> None:
     from ..inputs.sizes import open_axes
     from ..jobs.training.loss_network import loss_program
 
-    with quiet(asked.reports.verbose):
+    with quiet(request.reports.verbose):
         program = loss_program(
             user_file.module,
             user_file.args,
@@ -67,13 +67,13 @@ def _write_step(asked: Export) -> None:
         for name, value in arguments.items()
         for path, leaf in pytree.tree_flatten_with_path(value)[0]
     }
-    step = training_step(program, None, **TrainingConfig(**asked.training.config(None)).step_arguments())
+    step = training_step(program, None, **TrainingConfig(**request.training.config(None)).step_arguments())
     names = tuple(path_of[id(leaf)] for leaf in leaves)
     # a module in another dtype is trained in float32
     typed_arrays = zip(map(as_array, leaves), program.inputs, strict=True)
     batch = tuple(array.astype(value.dtype) if is_floating(array.dtype) else array for array, value in typed_arrays)
     model_proto = training_step_to_onnx(
-        step, batch, asked.target.path, names=names, dynamic_shapes=open_axes(program), opset=asked.target.opset,
-        separate_state=asked.training.separate_state,
+        step, batch, request.target.path, names=names, dynamic_shapes=open_axes(program), opset=request.target.opset,
+        separate_state=request.training.separate_state,
     )  # fmt: skip
     echo(f"the ONNX model is of {opsets.describe(model_proto)}")

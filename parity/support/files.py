@@ -126,8 +126,8 @@ def write_in_folder(folder: str | PathLike[str], name: str, content: str | bytes
         UsageError: that fails.
     """
     target = Path(folder) / name
-    with _as_usage_errors(target), folder_beside(Path(folder)) as place:
-        inside = place / name
+    with _as_usage_errors(target), folder_beside(Path(folder)) as beside:
+        inside = beside / name
         inside.write_bytes(content.encode() if isinstance(content, str) else content)
         inside.replace(target)
 
@@ -139,17 +139,17 @@ def write_bytes(path: str | PathLike[str], content: bytes) -> None:
 
 
 @contextmanager
-def _enter_with_usage_errors(path: str | PathLike[str], place: AbstractContextManager[Path]) -> Iterator[Path]:
-    """Enter `place`, turning its own `OSError`s into `UsageError`s, but not those of the block."""
+def _enter_with_usage_errors(path: str | PathLike[str], context: AbstractContextManager[Path]) -> Iterator[Path]:
+    """Enter `context`, turning its own `OSError`s into `UsageError`s, but not those of the block."""
     with _as_usage_errors(path):
-        inside = place.__enter__()
+        inside = context.__enter__()
     try:
         yield inside
     except BaseException:
-        place.__exit__(*sys.exc_info())
+        context.__exit__(*sys.exc_info())
         raise
     with _as_usage_errors(path):
-        place.__exit__(None, None, None)
+        context.__exit__(None, None, None)
 
 
 @contextmanager

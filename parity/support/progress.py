@@ -151,8 +151,8 @@ class ProgressLines:
             now, done, total = time.monotonic(), self._steps_done, self._total
             far = "" if total is None else f" {min(done, total)} of {total}"
             seconds = None if total is None else seconds_left(now - self._stage_start, done, total)
-            left = "" if seconds is None else f", about {seconds:.0f} s left"
-            line = f"{self._name}{far} ({now - self._start_time:.0f} s{left})\n"
+            rest = "" if seconds is None else f", about {seconds:.0f} s left"
+            line = f"{self._name}{far} ({now - self._start_time:.0f} s{rest})\n"
             try:
                 self._stream.write(line)
                 self._stream.flush()

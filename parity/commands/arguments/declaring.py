@@ -74,13 +74,16 @@ class ArgumentGroup:
     @classmethod
     def options(cls) -> list[click.Parameter]:
         """Return new options for a command."""
-        inherited = [one for base in cls.__bases__ if issubclass(base, ArgumentGroup) for one in base.options()]
-        own = {one.name: one for one in fields(cls) if one.name in vars(cls)} if cls is not ArgumentGroup else {}  # type: ignore[arg-type]
+        inherited = [option for base in cls.__bases__ if issubclass(base, ArgumentGroup) for option in base.options()]
+        own_fields = {f.name: f for f in fields(cls) if f.name in vars(cls)} if cls is not ArgumentGroup else {}  # type: ignore[arg-type]
         return inherited + [
             GroupedOption(
-                [name, *one.metadata[_DECLARATION][0]], group=cls, unset=one.default, **one.metadata[_DECLARATION][1]
+                [name, *field.metadata[_DECLARATION][0]],
+                group=cls,
+                unset=field.default,
+                **field.metadata[_DECLARATION][1],
             )
-            for name, one in own.items()
+            for name, field in own_fields.items()
         ]
 
 
@@ -105,9 +108,9 @@ def take_groups(function: Callable[..., Any]) -> tuple[Callable[..., Any], list[
     @functools.wraps(function)
     def of_options(*args: Any, **values: Any) -> Any:
         filled = {
-            name: kind(**{one.name: values.pop(one.name) for one in fields(kind)})  # type: ignore[arg-type]
+            name: kind(**{field.name: values.pop(field.name) for field in fields(kind)})  # type: ignore[arg-type]
             for name, kind in groups.items()
         }
         return function(*args, **filled, **values)
 
-    return of_options, [one for kind in groups.values() for one in kind.options()]
+    return of_options, [option for kind in groups.values() for option in kind.options()]

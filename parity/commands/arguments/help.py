@@ -51,7 +51,7 @@ def write_options(options: Iterable[click.Parameter], ctx: click.Context, format
             sections.setdefault(title, []).append((record[0].ljust(_COLUMN), record[1]))
             if isinstance(option, GroupedOption) and option.group.note:
                 notes.setdefault(title, {})[option.group.note] = None
-    for title in sorted(sections, key=lambda one: LAST.index(one) if one in LAST else -1):
+    for title in sorted(sections, key=lambda title: LAST.index(title) if title in LAST else -1):
         with formatter.section(title):
             for note in notes.get(title, {}):
                 formatter.write_text(note)

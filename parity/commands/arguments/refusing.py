@@ -68,57 +68,59 @@ def has(command: click.Command, term: str) -> bool:
     """Whether a command has an option, or a circumstance may be in it."""
     if term in CIRCUMSTANCES:
         return command.name in CIRCUMSTANCES[term].commands
-    return any(term in [*one.opts, *one.secondary_opts] for one in command.params)
+    return any(term in [*parameter.opts, *parameter.secondary_opts] for parameter in command.params)
 
 
 def option_of(command: click.Command, term: str) -> GroupedOption:
     """Return the option of a name."""
     return next(
-        one for one in command.params if isinstance(one, GroupedOption) and term in [*one.opts, *one.secondary_opts]
+        parameter
+        for parameter in command.params
+        if isinstance(parameter, GroupedOption) and term in [*parameter.opts, *parameter.secondary_opts]
     )
 
 
 def _needed(row: Needs, ctx: click.Context) -> _Conflict | None:
-    given = _given(row.options, ctx)
-    if not given or _given(row.others, ctx):
+    given_options = _given(row.options, ctx)
+    if not given_options or _given(row.others, ctx):
         return None
     needed = _join([_with_value(term, ctx) for term in row.others], "or")
-    message = f"{_join(given, 'and')} need{'s' if len(given) == 1 else ''} {needed}: {row.reason}"
-    given_by_user = _on_command_line(given, ctx)
-    removable = [] if given_by_user or any(map(_holds_for_some, row.others, [ctx] * len(row.others))) else given
+    message = f"{_join(given_options, 'and')} need{'s' if len(given_options) == 1 else ''} {needed}: {row.reason}"
+    given_by_user = _on_command_line(given_options, ctx)
+    removable = [] if given_by_user or any(map(_holds_for_some, row.others, [ctx] * len(row.others))) else given_options
     return _Conflict(message, removable, f"without {needed}: {row.reason}")
 
 
 def _excluded(row: Excludes, ctx: click.Context) -> _Conflict | None:
-    given = _given(row.options, ctx)
+    given_options = _given(row.options, ctx)
     if row.options == row.others:
-        alike = len(given) > 1
-        return _Conflict(f"{_join(given, 'and')} can't be combined: {row.reason}", [], "") if alike else None
+        alike = len(given_options) > 1
+        return _Conflict(f"{_join(given_options, 'and')} can't be combined: {row.reason}", [], "") if alike else None
     others = _given(row.others, ctx)
-    if not given or not others:
+    if not given_options or not others:
         return None
-    message = f"{_join(given, 'and')} can't be combined with {_join(others, 'and')}: {row.reason}"
-    if _on_command_line(given, ctx) and not _on_command_line(others, ctx):
-        return _Conflict(message, others, f"with {_join(given, 'and')}: {row.reason}")
-    if _on_command_line(others, ctx) and not _on_command_line(given, ctx):
-        return _Conflict(message, given, f"with {_join(others, 'and')}: {row.reason}")
+    message = f"{_join(given_options, 'and')} can't be combined with {_join(others, 'and')}: {row.reason}"
+    if _on_command_line(given_options, ctx) and not _on_command_line(others, ctx):
+        return _Conflict(message, others, f"with {_join(given_options, 'and')}: {row.reason}")
+    if _on_command_line(others, ctx) and not _on_command_line(given_options, ctx):
+        return _Conflict(message, given_options, f"with {_join(others, 'and')}: {row.reason}")
     return _Conflict(message, [], "")
 
 
 def _given(terms: Iterable[str], ctx: click.Context) -> list[str]:
     """Return the options among terms that the user or pyproject.toml gives, by their first names, and what holds."""
-    given = []
+    names = []
     for term in terms:
         if term in CIRCUMSTANCES:
             if all(CIRCUMSTANCES[term].holds(ctx)):
-                given.append(term)
+                names.append(term)
             continue
         option = option_of(ctx.command, term)
         name = str(option.name)
         is_second = term in option.secondary_opts
         if ctx.get_parameter_source(name) in _GIVEN and (not option.is_flag or ctx.params[name] is not is_second):
-            given.append(term if is_second else option.opts[0])
-    return given
+            names.append(term if is_second else option.opts[0])
+    return names
 
 
 def _on_command_line(terms: Iterable[str], ctx: click.Context) -> bool:
