@@ -5,9 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
-
-import torch
+from typing import Protocol
 
 from ...runtime.errors import CellbridgeError, UnsupportedOperators, UsageError
 from ...runtime.ir.program import Program
@@ -24,9 +22,9 @@ from ..sides.run import OUTPUTS, ReferenceRun, Run, Wanted
 from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from ..support.process import give_back_freed_memory
-from ..support.progress import Progress
 from ..verdicts.deviations import error, size
 from .onnx_files.module_and_file import ModuleAndFile
+from .plan import Plan
 
 ENOUGH = 0.5
 """The share of the reference's Cells with parameters that have a partner by name, from which names decide."""
@@ -75,34 +73,22 @@ class _Results:
     probing_seconds: float
 
 
-def compare_by_values(
-    module: torch.nn.Module,
-    candidate: Candidate,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    options: Options,
-    progress: Progress,
-    name: str = "torch",
-) -> Report:
+def compare_by_values(plan: Plan, candidate: Candidate, name: str = "torch") -> Report:
     """Compare a candidate's program with a module Cell by Cell, and the candidate itself at its results.
 
     Args:
-        module: the reference.
-        candidate: the candidate.
-        args: positional inputs of the reference.
-        kwargs: its keyword inputs.
-        options: options of the run.
-        progress: receives the stages of the run.
+        plan: what is compared.
+        candidate: its candidate, as sides.
         name: what the reference is called in the report.
 
     Raises:
         CellbridgeError: the candidate can't be captured, its program has other gradients, or it doesn't run.
     """
-    side = candidate.side
+    side, module, options = candidate.side, plan.reference, plan.options
     program, records = _captured(side, options)
     names = [name for name, _ in module.named_parameters()]
-    reference = TorchSide.of_options(name, module, args, kwargs, options, cell_paths=[""], lone=names)
-    pair = ModuleAndFile(module, program, options, progress, name, side.name, side.capabilities.is_port)
+    reference = plan.reference_side(name, cell_paths=[""], lone=names)
+    pair = ModuleAndFile(module, program, options, plan.progress, name, side.name, side.capabilities.is_port)
     answers = None
     if side.capabilities.is_port:
         answers = answers_of(reference.run(Run("float64", OUTPUTS)), records, options, is_port=True)

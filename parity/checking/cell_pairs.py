@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -13,31 +13,20 @@ from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.programs.call import as_array
 from ..correspondence.cells import Pairing, pair_up
 from ..inputs.onnx_optionals import first_line
-from ..options import Options
 from ..report.report import Report
 from ..results.modes import mode_notes
 from ..sides.cell_side import CellSide
 from ..sides.frameworks import Framework
-from ..support.progress import Progress
 from ..weights.mapping import Weights, carry, own_weights
 from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values
+from .plan import Plan
 from .ports_by_name import compare_port
 
 LOOKED_FOR = 256
 """Numbers of a parameter that are looked for in the Cell."""
 
 
-def compare_cell(
-    module: torch.nn.Module,
-    cell: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    framework: Framework,
-    options: Options,
-    progress: Progress,
-    cells: Mapping[str, str] | None = None,
-    weights: Mapping[Any, Any] | None = None,
-) -> Report:
+def compare_cell(plan: Plan, framework: Framework) -> Report:
     """Compare a module with its port; see `parity.compare`.
 
     The module's weights are carried into the Cell by names and layouts. Where the user says nothing of them, and they
@@ -47,51 +36,42 @@ def compare_cell(
     Raises:
         UsageError: weights can't be carried, and the Cell doesn't hold them, or can't be captured.
     """
-    pairing = pair_up(module, cell, cells)
-    may_keep_its_own = cells is None and weights is None and not options.train
-    pair = module, cell, args, kwargs, framework, options, progress
+    module, cell = plan.reference, plan.candidate
+    pairing = pair_up(module, cell, plan.cells)
     try:
-        carried = carry(module, cell, pairing, weights, getattr(torch, options.dtype))
+        carried = carry(module, cell, pairing, plan.weights, getattr(torch, plan.options.dtype))
     except UsageError as refusal:
-        if not may_keep_its_own or share_of_weights(module, cell) < ENOUGH:
+        if not plan.may_pair_by_values or share_of_weights(module, cell) < ENOUGH:
             raise
         try:
-            return _by_values(*pair, first_line(refusal).removesuffix(":"))
+            return _by_values(plan, framework, first_line(refusal).removesuffix(":"))
         except CellbridgeError as error:
             raise UsageError(f"{refusal}\n{by_names_note(error)}") from error
-    may_keep_its_own = may_keep_its_own and bool(carried.mismatches) and _share_carried(module, carried) < ENOUGH
-    if not may_keep_its_own or share_of_weights(module, cell) < ENOUGH:
-        return compare_port(*pair, pairing, carried)
+    lacks_weights = bool(carried.mismatches) and _share_carried(module, carried) < ENOUGH
+    if not (plan.may_pair_by_values and lacks_weights) or share_of_weights(module, cell) < ENOUGH:
+        return compare_port(plan, framework, pairing, carried)
     try:
-        return _by_values(*pair, f"{carried.mismatches[0].name}: {carried.mismatches[0].reason}")
+        return _by_values(plan, framework, f"{carried.mismatches[0].name}: {carried.mismatches[0].reason}")
     except CellbridgeError as error:
-        report = compare_port(*pair, pairing, carried)
+        report = compare_port(plan, framework, pairing, carried)
         report.notes.append(by_names_note(error))
         return report
 
 
-def _by_values(
-    module: torch.nn.Module,
-    cell: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    framework: Framework,
-    options: Options,
-    progress: Progress,
-    reason: str,
-) -> Report:
+def _by_values(plan: Plan, framework: Framework, reason: str) -> Report:
     """Compare a Cell that keeps its own weights, since the module's can't be carried into it for a reason."""
+    module, cell, options = plan.reference, plan.candidate, plan.options
     root = Pairing(tuple(pair for pair in pair_up(module, cell).pairs if not pair.module), {}, {})
 
     def side(named: bool) -> CellSide:
         weights = own_weights(cell, named=named)
         how: dict[str, Any] = {"train": options.train, "working_dtype": options.dtype}
-        return CellSide(framework, cell, module, args, kwargs, root, weights, {}, **how)
+        return CellSide(framework, cell, module, plan.args, plan.kwargs, root, weights, {}, **how)
 
     def at_results(computed: Collection[str]) -> CellSide:
         return side(named=False)
 
-    report = compare_by_values(module, Candidate(side(named=True), at_results), args, kwargs, options, progress)
+    report = compare_by_values(plan, Candidate(side(named=True), at_results))
     report.notes += mode_notes(module, options.train)
     report.notes.append(f"the Cell kept its own weights, since the module's couldn't be carried by names: {reason}")
     return report

@@ -44,6 +44,7 @@ from .jax_pairs import compare_network_in_jax
 from .loaded_weights import hint_at_loading, require_loadable, weights_loaded
 from .module_pairs import compare_pair
 from .onnx_files.module_and_file import ModuleAndFile
+from .plan import Plan
 from .round_trip import ways_back
 from .several_inputs import Arguments, JudgeInput, judge_all_inputs
 
@@ -117,12 +118,11 @@ def check(
         raise UsageError("`cells` and `weights` are for Cells; of a network in JAX, compare() takes names=")
 
     def port(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
+        plan = Plan(module, cell, args, keywords, _with_probes(chosen, options), stages, cells, weights)
         if is_in_jax:
-            probed = _with_probes(chosen, options)
-            return compare_network_in_jax(module, cell, args, keywords, None, probed, stages, options)
+            return compare_network_in_jax(plan, None, options)
         assert framework is not None
-        probed = _with_probes(chosen, options)
-        return compare_cell(module, cell, args, keywords, framework, probed, stages, cells, weights)
+        return compare_cell(plan, framework)
 
     def over_all(judge: JudgeInput) -> Report:
         report = judge_all_inputs((args, keywords), more_inputs, judge, chosen, stages)
@@ -275,12 +275,15 @@ def compare(
     _require_comparable(reference, framework is not None, explained, candidate)
     require_loadable(reference, candidate, load_weights, write_map)
 
+    def plan(args: tuple[Any, ...], keywords: dict[str, Any]) -> Plan:
+        return Plan(reference, candidate, args, keywords, chosen, stages, cells, weights)
+
     if theirs is Kind.JAX:
         if ours is not Kind.MODULE:
             raise UsageError(f"a network in JAX is compared with a torch module, given {type(reference).__name__}")
 
         def judge_network(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
-            return compare_network_in_jax(reference, candidate, args, keywords, names, chosen, stages, options)
+            return compare_network_in_jax(plan(args, keywords), names, options)
 
         more = (as_arguments(*arguments) for arguments in more_inputs)
         report = judge_all_inputs((args, keywords), more, judge_network, chosen, stages)
@@ -312,11 +315,11 @@ def compare(
 
     def judge(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         if framework is not None:
-            return compare_cell(reference, candidate, args, keywords, framework, chosen, stages, cells, weights)
+            return compare_cell(plan(args, keywords), framework)
         if file is not None:
             return file.judge_inputs(args, keywords)
         if of_modules:
-            return compare_pair(reference, candidate, args, keywords, chosen, stages, cells, weights)
+            return compare_pair(plan(args, keywords))
         reference_side = open_side(Given("reference", reference, args, keywords, chosen))
         side = open_side(Given("candidate", candidate, args, keywords, chosen, reference))
         rounded = [one for one in (reference_side, side) if one.capabilities.gradients]

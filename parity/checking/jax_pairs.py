@@ -4,44 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 from os import PathLike
-from typing import Any
 
 import torch
 
 from ...converter.structure.program_names import named_modules
 from ...runtime.errors import CellbridgeError, UsageError
-from ..options import OptionKeywords, Options
+from ..options import OptionKeywords
 from ..report.report import Report
 from ..results.modes import mode_notes
 from ..sides.jax_side import JaxSide
-from ..support.progress import Progress
 from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values
+from .plan import Plan
 from .recordings.habits import names_by_place, parameter_by_habit
 
 
-def compare_network_in_jax(
-    module: torch.nn.Module,
-    side: JaxSide,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    names: str | PathLike[str] | None,
-    chosen: Options,
-    progress: Progress,
-    options: OptionKeywords,
-) -> Report:
+def compare_network_in_jax(plan: Plan, names: str | PathLike[str] | None, options: OptionKeywords) -> Report:
     """Compare a module with a network in JAX; see `parity.compare`.
 
     Where the user says nothing of names, and names pair fewer than half of the Cells, the network's program is aligned
     with the module by the values that it computes. Otherwise the network is recorded at its own modules.
 
     Args:
-        module: the reference.
-        side: the network.
-        args: torch's positional inputs.
-        kwargs: torch's keyword inputs.
+        plan: the module, and the network as a side.
         names: TOML file of names; None if the user says nothing of them.
-        chosen: the options, with those that the reference decides.
-        progress: receives the stages.
         options: the options as they were given.
 
     Raises:
@@ -53,20 +38,22 @@ def compare_network_in_jax(
     except ImportError as error:
         raise UsageError("comparing with a network in JAX needs jax: pip install 'cellbridge[jax]'") from error
 
-    def by_names() -> Report:
-        return compare_with_jax(module, side, args, kwargs, names=names, progress=progress, **options)
+    module, side = plan.reference, plan.candidate
 
-    if names is not None or chosen.train or share_of_names(module, side) >= ENOUGH:
+    def by_names() -> Report:
+        return compare_with_jax(module, side, plan.args, plan.kwargs, names=names, progress=plan.progress, **options)
+
+    if names is not None or not plan.may_pair_by_values or share_of_names(module, side) >= ENOUGH:
         return by_names()
-    network = JaxNetwork(side, args, kwargs, working_dtype=chosen.dtype)
+    network = JaxNetwork(side, plan.args, plan.kwargs, working_dtype=plan.options.dtype)
     candidate = Candidate(network, lambda computed: replace(network, has_parameters=False), is_probed=False)
     try:
-        report = compare_by_values(module, candidate, args, kwargs, chosen, progress)
+        report = compare_by_values(plan, candidate)
     except CellbridgeError as error:
         report = by_names()
         report.notes.append(by_names_note(error))
         return report
-    report.notes += mode_notes(module, chosen.train)
+    report.notes += mode_notes(module, plan.options.train)
     return report
 
 

@@ -3,53 +3,41 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
 import torch
 
 from ...converter.structure.program_names import named_modules
 from ...runtime.errors import CellbridgeError
-from ..options import Options
 from ..pairing.modules.answers import common_answers
 from ..pairing.modules.changed_inputs import compare_changed_inputs
 from ..pairing.modules.prefixes import Prefixes
 from ..report.report import Report
 from ..sides.torch_side import TorchSide
-from ..support.progress import Progress
 from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values
 from .modules_by_name import compare_modules
 from .onnx_files.module_and_file import CANDIDATE
+from .plan import Plan
 
 
-def compare_pair(
-    reference: torch.nn.Module,
-    candidate: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    options: Options,
-    progress: Progress,
-    cells: Mapping[str, str] | None = None,
-    weights: Mapping[Any, Any] | None = None,
-) -> Report:
+def compare_pair(plan: Plan) -> Report:
     """Compare two torch modules; see `parity.compare`.
 
     Where the user says nothing of names, and names pair fewer than half of the Cells, the candidate's program is
     aligned with the reference by the values that it computes. The candidate itself, as it runs, is then compared at its
     results.
     """
-    answers = common_answers(reference, candidate, args, kwargs, options)
+    reference, candidate = plan.reference, plan.candidate
+    answers = common_answers(reference, candidate, plan.args, plan.kwargs, plan.options)
     with contextlib.nullcontext() if answers is None else answers.applied(reference, candidate):
-        pair = reference, candidate, args, kwargs, options, progress
-        are_given = cells is not None or weights is not None
-        if are_given or options.train or share_of_names(reference, candidate) >= ENOUGH:
-            report = compare_modules(*pair, cells, weights)
+        if not plan.may_pair_by_values or share_of_names(reference, candidate) >= ENOUGH:
+            report = compare_modules(plan)
         else:
             try:
-                report = _by_values(*pair)
+                report = _by_values(plan)
             except CellbridgeError as error:
-                report = compare_modules(*pair)
+                report = compare_modules(plan)
                 report.notes.append(by_names_note(error))
     if answers is not None:
         report.structure += answers.differences()
@@ -69,22 +57,14 @@ def share_of_names(reference: torch.nn.Module, candidate: torch.nn.Module) -> fl
     return paired / len(with_parameters) if with_parameters else 1.0
 
 
-def _by_values(
-    reference: torch.nn.Module,
-    candidate: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    options: Options,
-    progress: Progress,
-) -> Report:
-    side = TorchSide.of_options(CANDIDATE, candidate, args, kwargs, options)
+def _by_values(plan: Plan) -> Report:
+    side = TorchSide.of_options(CANDIDATE, plan.candidate, plan.args, plan.kwargs, plan.options)
 
     def at_results(computed: Collection[str]) -> TorchSide:
-        names = [name for name, _ in candidate.named_parameters()]
+        names = [name for name, _ in plan.candidate.named_parameters()]
         return replace(side, cell_paths=[""], lone=names, catches=True, computed=computed)
 
-    report = compare_by_values(reference, Candidate(side, at_results), args, kwargs, options, progress, "reference")
+    report = compare_by_values(plan, Candidate(side, at_results), "reference")
     if report.ok:
-        plain = TorchSide.of_options("reference", reference, args, kwargs, options)
-        report.cells[""].comparisons += compare_changed_inputs(plain, side)
+        report.cells[""].comparisons += compare_changed_inputs(plan.reference_side("reference"), side)
     return report

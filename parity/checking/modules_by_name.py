@@ -9,7 +9,6 @@ import torch
 
 from ...converter.structure.program_names import named_modules
 from ..judging.judging import judge_sides
-from ..options import Options
 from ..pairing.modules.alignment import Apart, align, joining
 from ..pairing.modules.changed_inputs import compare_changed_inputs
 from ..pairing.modules.lone_parameters import LoneParameters
@@ -22,37 +21,20 @@ from ..results.cell_report import is_inside
 from ..results.structure import OTHER_PARTS, StructureDifference
 from ..sides.reported_cells import owner
 from ..sides.torch_side import TorchSide
-from ..support.progress import Progress
 from .other_operators import operator_notes
+from .plan import Plan
 
 
-def compare_modules(
-    reference: torch.nn.Module,
-    candidate: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    options: Options,
-    progress: Progress,
-    cells: Mapping[str, str] | None = None,
-    weights: Mapping[Any, Any] | None = None,
-) -> Report:
+def compare_modules(plan: Plan) -> Report:
     """Compare two torch modules; see `parity.compare`."""
-    prefixes = Prefixes.between(reference, candidate, cells)
-    rearrangements = Rearrangements.between(reference, candidate, weights, prefixes)
-    with prefixes.applied(candidate):
-        return _compare(reference, candidate, args, kwargs, options, progress, prefixes, rearrangements)
+    prefixes = Prefixes.between(plan.reference, plan.candidate, plan.cells)
+    rearrangements = Rearrangements.between(plan.reference, plan.candidate, plan.weights, prefixes)
+    with prefixes.applied(plan.candidate):
+        return _compare(plan, prefixes, rearrangements)
 
 
-def _compare(
-    reference: torch.nn.Module,
-    candidate: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    options: Options,
-    progress: Progress,
-    prefixes: Prefixes,
-    rearrangements: Rearrangements,
-) -> Report:
+def _compare(plan: Plan, prefixes: Prefixes, rearrangements: Rearrangements) -> Report:
+    reference, candidate, options = plan.reference, plan.candidate, plan.options
     lone = LoneParameters.of(reference, candidate, rearrangements.names)
 
     def how(module: torch.nn.Module, apart: Collection[str]) -> dict[str, Any]:
@@ -60,22 +42,19 @@ def _compare(
 
     def sides(apart: Collection[str], shared: Collection[str] = ()) -> tuple[TorchSide, TorchSide]:
         both: dict[str, Any] = {"lone": lone.names, "shared": shared}
-        one = TorchSide.of_options(
-            "reference", reference, args, kwargs, options,
-            ties=rearrangements.ties, **how(reference, apart), **both,
-        )  # fmt: skip
+        one = plan.reference_side("reference", ties=rearrangements.ties, **how(reference, apart), **both)
         other = RearrangedSide.of_options(
-            "candidate", candidate, args, kwargs, options,
+            "candidate", candidate, plan.args, plan.kwargs, options,
             rearrangements=rearrangements, reference=one, catches=True, **how(candidate, apart), **both,
         )  # fmt: skip
         return one, other
 
-    progress.stage("align", None)
+    plan.progress.stage("align", None)
     alignment = align(sides)
     apart = alignment.apart
     shared = rearrangements.shared(alignment.used_elsewhere | {n for one in sides(apart) for n in one.shared_names})
     one, other = joining(sides(apart, shared), alignment.joined)
-    report = judge_sides(one, [other], options, progress, [one, other])
+    report = judge_sides(one, [other], options, plan.progress, [one, other])
     if report.ok:
         report.cells[""].comparisons += compare_changed_inputs(one, other)
     inner = {path: why for path, why in apart.items() if not prefixes.is_wrapper(path)}
@@ -88,7 +67,7 @@ def _compare(
     report.notes += class_notes(reference, candidate, report.cells)
     if report.ok:
         report.notes += operator_notes(one, other, report.cells)
-    plain = TorchSide.of_options("reference", reference, args, kwargs, options, **how(reference, apart))
+    plain = plan.reference_side("reference", **how(reference, apart))
     lone.judge(report, other.name, plain)
     for difference in report.structure:
         _explain(report, difference)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
-
-import torch
 
 from ..correspondence.cells import Pairing
 from ..judging.trial import Trial
-from ..options import Options
 from ..pairing.ports.alignment import Alignment, align
 from ..report.report import Report
 from ..results.cell_report import CarriedWeight, PairedCell
@@ -23,31 +19,18 @@ from ..sides.layouts import Layout
 from ..sides.records import Key
 from ..sides.reported_cells import owner
 from ..sides.torch_side import TorchSide
-from ..support.progress import Progress
 from ..weights.mapping import Weights
+from .plan import Plan
 from .port_explanations import explain_failures, notes_on_passing
 
 
-def compare_port(
-    module: torch.nn.Module,
-    cell: Any,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    framework: Framework,
-    options: Options,
-    progress: Progress,
-    pairing: Pairing,
-    port_weights: Weights,
-) -> Report:
+def compare_port(plan: Plan, framework: Framework, pairing: Pairing, port_weights: Weights) -> Report:
     """Compare a module with its port, whose Cells and Parameters are paired by names; see `parity.compare`."""
+    module, cell, options = plan.reference, plan.candidate, plan.options
 
     def sides(of: Pairing, layouts: Mapping[Key, Layout]) -> tuple[TorchSide, CellSide]:
-        reference = TorchSide.of_options(
+        reference = plan.reference_side(
             "torch",
-            module,
-            args,
-            kwargs,
-            options,
             cell_paths=of.cell_of,
             ignored=port_weights.ignored | port_weights.unseen,
             rounded=port_weights.unmatched_buffers(),
@@ -55,24 +38,16 @@ def compare_port(
             ties=port_weights.ties,
         )
         side = CellSide(
-            framework,
-            cell,
-            module,
-            args,
-            kwargs,
-            of,
-            port_weights,
-            layouts,
-            train=options.train,
-            working_dtype=options.dtype,
-        )
+            framework, cell, module, plan.args, plan.kwargs, of, port_weights, layouts,
+            train=options.train, working_dtype=options.dtype,
+        )  # fmt: skip
         return reference, side
 
-    progress.stage("align", None)
+    plan.progress.stage("align", None)
     alignment = align(sides, pairing)
     plain, side = sides(alignment.pairing, alignment.layouts)
     reference = replace(plain, joined=alignment.joined)
-    trial = Trial(reference, [side], options, progress, rounded=[reference, side])
+    trial = Trial(reference, [side], options, plan.progress, rounded=[reference, side])
     report = trial.report()
     report.pairs = _pairs(alignment.pairing)
     report.weights = [CarriedWeight(entry.path, entry.source, entry.how) for entry in port_weights.entries]
