@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,6 +88,8 @@ def test_two_snapshots_are_equal_and_a_changed_text_is_found(tmp_path: Path) -> 
         ('<testcase time="0.1" name="x"/>', '<testcase time="…" name="x"/>'),
         ("error 0.0312, 8e6 times; 5 steps", "error 0.0312, 8e6 times; 5 steps"),
         ("/somewhere/model.py:3", "{folder}/model.py:3"),
+        ("2 s of processes, 24.8 MB at most; 3 MB of weights", "… s of processes, … MB at most; 3 MB of weights"),
+        (f"{tempfile.gettempdir()}/faults_k3x9_ab/port.py:3", "{temporary}/port.py:3"),
     ],
 )
 def test_times_and_paths_are_struck_and_numbers_stay(text: str, struck: str) -> None:
