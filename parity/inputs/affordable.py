@@ -104,8 +104,8 @@ def peak_memory(program: Program, inputs: Sequence[Array]) -> tuple[int, str]:
 
 def _count(value: Value, sizes: Mapping[str, int]) -> int:
     """The number of elements; 0 if it is known only in the run."""
-    if (known := value.type.sizes) is not None:
-        return math.prod(known)
+    if (dimensions := value.type.sizes) is not None:
+        return math.prod(dimensions)
     try:
         return math.prod(evaluate(dim, sizes) for dim in value.shape)
     except KeyError:

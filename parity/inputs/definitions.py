@@ -60,9 +60,9 @@ class Definitions:
         try:
             inspect.signature(function).bind(*parameters)
         except TypeError as error:
-            given = f"as {name}({', '.join(parameters)})" if parameters else "without arguments"
+            call = f"as {name}({', '.join(parameters)})" if parameters else "without arguments"
             raise UsageError(
-                f"{self.label}: `{name}` is called {given}, but it is {name}{inspect.signature(function)}.\n"
+                f"{self.label}: `{name}` is called {call}, but it is {name}{inspect.signature(function)}.\n"
                 f"Give other parameters default values, or write another function that passes them."
             ) from error
         except ValueError:  # no signature is known, as for some built-in functions
@@ -163,10 +163,10 @@ class Definitions:
 
     def notes_on_pairs(self) -> tuple[str, ...]:
         """Return a remark on `cells` and `weights` of a file without a port, which aren't used here."""
-        given = [f"`{name}`" for name in ("cells", "weights") if isinstance(self.optional(name), Mapping)]
-        if not given:
+        pairings = [f"`{name}`" for name in ("cells", "weights") if isinstance(self.optional(name), Mapping)]
+        if not pairings:
             return ()
-        unused = f"{' and '.join(given)} pair the model with another one in parity compare"
+        unused = f"{' and '.join(pairings)} pair the model with another one in parity compare"
         return (f"{unused}; they weren't used, since the file defines no `cell`",)
 
     def _mapping(self, name: str) -> Mapping[Any, Any] | None:
@@ -215,16 +215,16 @@ class Definitions:
         """Return the names that the file itself defines, with their kinds."""
         from torch import nn
 
-        own: dict[str, str] = {}
+        definitions: dict[str, str] = {}
         for name, value in vars(self.source).items():
             if name.startswith("_") or inspect.ismodule(value):
                 continue
             if inspect.isclass(value) or inspect.isfunction(value):
                 if value.__module__ == self.source.__name__:
-                    own[name] = "function" if inspect.isfunction(value) else "class"
+                    definitions[name] = "function" if inspect.isfunction(value) else "class"
             elif isinstance(value, nn.Module):
-                own[name] = "nn.Module"
-        return own
+                definitions[name] = "nn.Module"
+        return definitions
 
     def _definitions(self) -> str:
         return ", ".join(f"{name} ({kind})" for name, kind in self._own().items()) or "no function and no class"
@@ -232,11 +232,13 @@ class Definitions:
     def _no_model(self, name: str) -> str:
         from torch import nn
 
-        own = self._own()
-        factories = [other for other, kind in own.items() if kind == "function" and other not in OTHERS]
-        modules = [other for other, kind in own.items() if kind == "nn.Module"]
+        definitions = self._own()
+        factories = [other for other, kind in definitions.items() if kind == "function" and other not in OTHERS]
+        modules = [other for other, kind in definitions.items() if kind == "nn.Module"]
         classes = [
-            other for other, kind in own.items() if kind == "class" and issubclass(vars(self.source)[other], nn.Module)
+            other
+            for other, kind in definitions.items()
+            if kind == "class" and issubclass(vars(self.source)[other], nn.Module)
         ]
         lines = [f"{self.label} defines no `{name}`. It defines {self._definitions()}."]
         if close := difflib.get_close_matches(name, factories + modules, n=1) or (factories + modules)[:1]:

@@ -44,19 +44,21 @@ class NumberWriter:
         """
         where = f"{node.op_type} node {node.name or next(filter(None, node.output))!r}"
         kinds = ["tensor" if name else "" for name in node.input]
-        require_complete("", node.op_type, self.opset, kinds, {one.name for one in node.attribute}, where)
-        for one in node.attribute:
-            require_valid("", node.op_type, self.opset, one, one.name, where)
+        require_complete("", node.op_type, self.opset, kinds, {attribute.name for attribute in node.attribute}, where)
+        for attribute in node.attribute:
+            require_valid("", node.op_type, self.opset, attribute, attribute.name, where)
         block = _Block(self, node, number, iteration)
-        given = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+        attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
         if node.op_type == "Dropout":
             block.dropout(*node.input[:3])
         elif node.op_type == "Bernoulli":
-            block.bernoulli(node.input[0], given.get("dtype"))
+            block.bernoulli(node.input[0], attributes.get("dtype"))
         elif node.op_type == "Multinomial":
-            block.multinomial(node.input[0], given.get("sample_size", 1), given.get("dtype", TensorProto.INT32))
+            block.multinomial(
+                node.input[0], attributes.get("sample_size", 1), attributes.get("dtype", TensorProto.INT32)
+            )
         else:
-            block.numbers(node.input[0] if node.input else "", given)
+            block.numbers(node.input[0] if node.input else "", attributes)
         return block.nodes
 
 
@@ -82,22 +84,22 @@ class _Block:
     def constant(self, array: Any, dtype: Any = None) -> str:
         return self.op("Constant", value=numpy_helper.from_array(np.asarray(array, dtype)))
 
-    def numbers(self, like: str, given: Mapping[str, Any]) -> None:
+    def numbers(self, like: str, attributes: Mapping[str, Any]) -> None:
         """RandomNormal, RandomUniform, and those that take the shape (and dtype) of a tensor."""
         normal = self.node.op_type.startswith("RandomNormal")
         first, second = ("mean", "scale") if normal else ("low", "high")
-        kind = given.get("dtype", self.writer.types.get(like, 0) if like else TensorProto.FLOAT)
+        kind = attributes.get("dtype", self.writer.types.get(like, 0) if like else TensorProto.FLOAT)
         if not kind and not self.can_cast_like:
             kind = TensorProto.FLOAT
         table = _normal_numbers() if normal else _uniform_numbers()
-        start, end = given.get(first, 0.0), given.get(second, 1.0)
+        start, end = attributes.get(first, 0.0), attributes.get(second, 1.0)
         table = table * end + start if normal else table * (end - start) + start
         if kind in _HALVES:
             table = table.astype(as_dtype(helper.tensor_dtype_to_np_dtype(kind)))
         if like:
             flat, shape = self.table_at(table, self.op("Size", like)), self.op("Shape", like)
         else:
-            sizes = tuple(given["shape"])
+            sizes = tuple(attributes["shape"])
             flat = self.table_at(table, int(np.prod(sizes, dtype=np.int64)))
             shape = self.constant(sizes, np.int64)
         if kind == TensorProto.FLOAT:
@@ -166,12 +168,12 @@ class _Block:
             at = self.op("Range", self.constant(0, np.int64), end, self.constant(1, np.int64))
         period = self.constant(PERIOD, np.int64)
         row = self.op("Div", at, period)
-        place = self.op("Sub", at, self.op("Mul", row, self.constant(PERIOD - ROW_STEP, np.int64)))
-        place = self.op("Add", place, self.constant(self.number * NODE_STEP % PERIOD, np.int64))
+        index = self.op("Sub", at, self.op("Mul", row, self.constant(PERIOD - ROW_STEP, np.int64)))
+        index = self.op("Add", index, self.constant(self.number * NODE_STEP % PERIOD, np.int64))
         if self.iteration:
-            place = self.op("Add", place, self.op("Mul", self.iteration, self.constant(ITERATION_STEP, np.int64)))
-        place = self.op("Sub", place, self.op("Mul", self.op("Div", place, period), period))
-        return self.op("Gather", self.constant(table, np.float32), place, axis=0)
+            index = self.op("Add", index, self.op("Mul", self.iteration, self.constant(ITERATION_STEP, np.int64)))
+        index = self.op("Sub", index, self.op("Mul", self.op("Div", index, period), period))
+        return self.op("Gather", self.constant(table, np.float32), index, axis=0)
 
 
 def _uniform_numbers() -> Array:

@@ -73,12 +73,12 @@ def source_of_case(source: ModuleType, label: str, name: str) -> ModuleType:
 
 
 def _find(source: ModuleType, label: str, name: str, kind: str) -> Callable[[], Any]:
-    known: list[str] = []
+    names: list[str] = []
     for other, function in _items(source, label, kind):
         if other == name:
             return function
-        known.append(other)
-    close = difflib.get_close_matches(name, known, n=1)
+        names.append(other)
+    close = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean {visible_name(close[0])}?" if close else ""
     raise UsageError(f"{label} has no {kind.removesuffix('s')} {visible_name(name)}{hint}")
 

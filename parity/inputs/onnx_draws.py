@@ -110,8 +110,8 @@ def _false_constants(nodes: Iterable[NodeProto]) -> frozenset[str]:
 
 
 def _false_tensors(graph: onnx.GraphProto) -> frozenset[str]:
-    given = {value.name for value in graph.input}
-    return frozenset(t.name for t in graph.initializer if t.name not in given and _is_false(t))
+    input_names = {value.name for value in graph.input}
+    return frozenset(t.name for t in graph.initializer if t.name not in input_names and _is_false(t))
 
 
 def _is_false(tensor: TensorProto) -> bool:
@@ -151,7 +151,7 @@ def _replaced(path: str, numbers: dict[Name, int]) -> ModelProto:
     if model.ByteSize() > onnx.checker.MAXIMUM_PROTOBUF:
         raise UsageError(f"{path} draws random numbers, and is too large (2 GiB and more) for them to be replaced")
     model = _with_calls_inlined(model)
-    opset = next((one.version for one in model.opset_import if one.domain in STANDARD), 1)
+    opset = next((entry.version for entry in model.opset_import if entry.domain in STANDARD), 1)
     writer = NumberWriter(path, opset, _element_types(model))
     _replace(model.graph.node, _false_tensors(model.graph), numbers, writer, "")
     return model
@@ -160,16 +160,16 @@ def _replaced(path: str, numbers: dict[Name, int]) -> ModelProto:
 def _replace(nodes: Any, false: frozenset[str], numbers: dict[Name, int], writer: NumberWriter, iteration: str) -> None:
     """Replace the nodes that draw in a list of nodes; `iteration` is the number of the loop's iteration, if any."""
     false |= _false_constants(nodes)
-    written: list[NodeProto] = []
+    replacements: list[NodeProto] = []
     for node in nodes:
         for graph in _graphs(node):
             in_loop = node.op_type == "Loop" and len(graph.input) > 0
             inner = graph.input[0].name if in_loop else iteration
             _replace(graph.node, false | _false_tensors(graph), numbers, writer, inner)
         draws = _draws(node, false)
-        written += writer.replacement(node, numbers[_name(node)], iteration) if draws else [copy.deepcopy(node)]
+        replacements += writer.replacement(node, numbers[_name(node)], iteration) if draws else [copy.deepcopy(node)]
     del nodes[:]
-    nodes.extend(written)
+    nodes.extend(replacements)
 
 
 def _element_types(model: ModelProto) -> dict[str, int]:

@@ -71,13 +71,15 @@ class DeclaredInputs:
 
     def shapes(self, arrays: Sequence[Array]) -> dict[str, Sequence[int] | None]:
         """Return the shapes of arrays by name; None for empty optionals."""
-        absent = {name: None for name, one in self.inputs.items() if one.tensors is None}
+        absent = {name: None for name, declaration in self.inputs.items() if declaration.tensors is None}
         return {**{value.name: array.shape for value, array in zip(self.values, arrays, strict=True)}, **absent}
 
     def structure(self, arrays: Sequence[Array]) -> Shapes:
         """Return only the shapes that determine structure: those of sequences and optionals."""
-        structured = [one for one in self.inputs.values() if one.is_sequence or one.is_optional]
-        names = {name for one in structured if one.is_sequence for name in one.tensors or {}}
+        structured = [
+            declaration for declaration in self.inputs.values() if declaration.is_sequence or declaration.is_optional
+        ]
+        names = {name for declaration in structured if declaration.is_sequence for name in declaration.tensors or {}}
         return {name: shape for name, shape in self.shapes(arrays).items() if shape is None or name in names}
 
 
@@ -113,15 +115,15 @@ def read_declared_inputs(path: str, shapes: Shapes | None = None, inputs: str | 
 
 def _declare(graph: GraphProto, shapes: Shapes) -> DeclaredInputs:
     inputs = read_inputs(graph, Symbols(), shapes, texts=True)
-    types = {name: type for one in inputs.values() for name, type in (one.tensors or {}).items()}
+    types = {name: type for declaration in inputs.values() for name, type in (declaration.tensors or {}).items()}
     texts = tuple(_texts(graph)) if TEXT in {type.dtype for type in types.values()} else ()
     return DeclaredInputs(inputs, [Value(name, type) for name, type in types.items()], texts=texts)
 
 
 def _texts(graph: GraphProto) -> Iterator[str]:
     """Yield the UTF-8 strings in tensors and attributes of the graph's nodes."""
-    attributes = [attribute for one in graphs_of(graph) for node in one.node for attribute in node.attribute]
-    tensors = [tensor for one in graphs_of(graph) for tensor in one.initializer]
+    attributes = [attribute for subgraph in graphs_of(graph) for node in subgraph.node for attribute in node.attribute]
+    tensors = [tensor for subgraph in graphs_of(graph) for tensor in subgraph.initializer]
     tensors += [attribute.t for attribute in attributes]
     for data in itertools.chain(*(a.strings for a in attributes), *(tensor.string_data for tensor in tensors)):
         with contextlib.suppress(UnicodeDecodeError):

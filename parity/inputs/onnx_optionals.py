@@ -31,10 +31,10 @@ def judge_without_optionals(
         shapes: the requested shapes.
         judge: creates the report for other shapes.
     """
-    for name, one in declared.inputs.items():
-        if not one.is_optional or one.tensors is None or name in shapes:
+    for name, declaration in declared.inputs.items():
+        if not declaration.is_optional or declaration.tensors is None or name in shapes:
             continue
-        others = {key: shape for key, shape in shapes.items() if key not in one.tensors}
+        others = {key: shape for key, shape in shapes.items() if key not in declaration.tensors}
         shapes_without, label = {**others, name: None}, f"{name}=none"
         try:
             without = read_declared_inputs(reference, shapes_without)

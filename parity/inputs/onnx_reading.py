@@ -118,16 +118,20 @@ def require_as_many(first: Sequence[Any], second: Sequence[Any]) -> None:
         raise UsageError(f"the models take {len(first)} and {len(second)} inputs: they can't be compared")
 
 
-def reorder(theirs: Sequence[Value], ours: Sequence[Value], arrays: list[Array]) -> list[Array]:
-    """Return arrays for our inputs in the order of theirs, by name if the names are the same, else by position."""
-    require_as_many(ours, theirs)
-    by_name = {value.name: array for value, array in zip(ours, arrays, strict=True)}
-    return [by_name[value.name] for value in theirs] if {v.name for v in theirs} == set(by_name) else arrays
+def reorder(other_inputs: Sequence[Value], inputs: Sequence[Value], arrays: list[Array]) -> list[Array]:
+    """Return arrays for `inputs` in the order of `other_inputs`, by name if the names are equal, else by position."""
+    require_as_many(inputs, other_inputs)
+    by_name = {value.name: array for value, array in zip(inputs, arrays, strict=True)}
+    return [by_name[value.name] for value in other_inputs] if {v.name for v in other_inputs} == set(by_name) else arrays
 
 
-def rename_shapes(theirs: Sequence[str], ours: Sequence[str], shapes: Shapes) -> Shapes:
-    """Return shapes by the names of our inputs as shapes by the names of theirs."""
-    return shapes if set(theirs) == set(ours) else rename_input_shapes(shapes, dict(zip(ours, theirs, strict=True)))
+def rename_shapes(other_names: Sequence[str], names: Sequence[str], shapes: Shapes) -> Shapes:
+    """Return shapes by `names`, those of inputs, as shapes by `other_names`."""
+    return (
+        shapes
+        if set(other_names) == set(names)
+        else rename_input_shapes(shapes, dict(zip(names, other_names, strict=True)))
+    )
 
 
 def require_eval(options: Options) -> None:
@@ -144,21 +148,25 @@ def adapt_options(
     A file that computes in half precision is judged in that dtype, unless a dtype other than float32 is requested. One
     that computes in float64 is judged in float64.
     """
-    own = dtype_of(program, declared)
+    file_dtype = dtype_of(program, declared)
     inputs = declared if program is None else program.inputs
-    if own == "float64" and any(value.dtype == FLOAT32 for value in inputs):  # a part of it computes in float64
+    if file_dtype == "float64" and any(value.dtype == FLOAT32 for value in inputs):  # a part of it computes in float64
         return options, "float32", []
     computed = () if program is None else (value for node in program.nodes for value in node.outputs)
-    if own == "float64" and any(value.dtype == FLOAT32 for value in computed):
+    if file_dtype == "float64" and any(value.dtype == FLOAT32 for value in computed):
         note = "the file computes in float64 and float32: ONNX Runtime was judged by the rounding of float32"
-        return replace(options, dtype=own), "float32", [note]
-    if own == "float64" and options.dtype in ("float32", "float64"):
-        return replace(options, dtype=own), own, []
-    if own not in HALVES:
+        return replace(options, dtype=file_dtype), "float32", [note]
+    if file_dtype == "float64" and options.dtype in ("float32", "float64"):
+        return replace(options, dtype=file_dtype), file_dtype, []
+    if file_dtype not in HALVES:
         return options, "float32", []
     if options.dtype != "float32":
-        return options, own, []
-    return replace(options, dtype=own), own, [f"the file computes in {own}, in which rounding was judged"]
+        return options, file_dtype, []
+    return (
+        replace(options, dtype=file_dtype),
+        file_dtype,
+        [f"the file computes in {file_dtype}, in which rounding was judged"],
+    )
 
 
 def dtype_of(program: Program | None, declared: Sequence[Value] = ()) -> str:
@@ -168,5 +176,5 @@ def dtype_of(program: Program | None, declared: Sequence[Value] = ()) -> str:
     for value in values or declared:
         if is_floating(value.dtype):
             sizes[value.dtype.name] += math.prod(size for size in value.shape if isinstance(size, int))
-    ((own, _),) = sizes.most_common(1) or [("float32", 0)]
-    return own
+    ((most_common, _),) = sizes.most_common(1) or [("float32", 0)]
+    return most_common

@@ -47,24 +47,24 @@ def other_sizes(
         return []
     example = _sizes(program, tensors)
     limits = _limits(dynamic_shapes)
-    ones = {name: limits.get(name, (1, None))[0] for name in names}
+    smallest_sizes = {name: limits.get(name, (1, None))[0] for name in names}
     numbers = set().union(*map(numbers_in, (program, *candidates)))
     odd: Sizes = {}
     for name in names:
         lowest, highest = limits.get(name, (1, None))
-        used = {example[name], *odd.values()}
+        previous_sizes = {example[name], *odd.values()}
         larger = range((example[name] + 1) | 1, example[name] + 2 * (len(names) + len(numbers)) + 4, 2)
         possible = itertools.chain(larger, range(1, example[name], 2))
-        fits = [n for n in possible if n >= lowest and (highest is None or n <= highest) and n not in used]
+        fits = [n for n in possible if n >= lowest and (highest is None or n <= highest) and n not in previous_sizes]
         odd[name] = next((size for size in fits if size not in numbers), fits[0] if fits else example[name])
-    result = [ones, odd, *_larger_sizes(program, numbers, example, ones, odd, limits)]
+    result = [smallest_sizes, odd, *_larger_sizes(program, numbers, example, smallest_sizes, odd, limits)]
     if is_spec(dynamic_shapes):
         result = [
             sizes
             for candidate in result
             if (sizes := _satisfying_spec(candidate, limits, spec_predicate(dynamic_shapes))) is not None
         ]
-    return [sizes for place, sizes in enumerate(result) if sizes != example and sizes not in result[:place]]
+    return [sizes for axis, sizes in enumerate(result) if sizes != example and sizes not in result[:axis]]
 
 
 def _satisfying_spec(
@@ -83,7 +83,7 @@ def _larger_sizes(
     program: Program,
     numbers: set[int],
     example: Sizes,
-    ones: Sizes,
+    smallest_sizes: Sizes,
     odd: Sizes,
     limits: Mapping[str, tuple[int, int | None]],
 ) -> list[Sizes]:
@@ -101,14 +101,14 @@ def _larger_sizes(
         steps = (
             _next_odd(number, numbers) for number in sorted(numbers, reverse=True) if smallest <= number <= MAX_SIZE
         )
-        fits = (n for n in steps if (highest is None or n <= highest) and is_affordable(ones | {name: n}))
+        fits = (n for n in steps if (highest is None or n <= highest) and is_affordable(smallest_sizes | {name: n}))
         size = next(fits, None)
         if size is not None:
             large[name] = size
     together = odd | _make_distinct(large, numbers)
     if is_affordable(together):
         return [together]
-    return [ones | {name: size} for name, size in large.items()]
+    return [smallest_sizes | {name: size} for name, size in large.items()]
 
 
 def _next_odd(number: int, numbers: set[int]) -> int:
@@ -192,13 +192,13 @@ def resize(program: Program, args: Any, kwargs: Mapping[str, Any], sizes: Sizes)
     """Return the example inputs resized by truncating them, or repeating them from the start."""
     leaves, spec = pytree.tree_flatten((args, dict(kwargs)))
     values = iter(program.inputs)
-    for place, leaf in enumerate(leaves):
+    for position, leaf in enumerate(leaves):
         if isinstance(leaf, torch.Tensor):
             for axis, dim in enumerate(next(values).shape):
                 size = evaluate(dim, sizes)
                 if size != leaf.shape[axis]:
                     leaf = leaf.index_select(axis, torch.arange(size) % leaf.shape[axis])
-            leaves[place] = leaf
+            leaves[position] = leaf
     args, kwargs = pytree.tree_unflatten(leaves, spec)
     return args, kwargs
 

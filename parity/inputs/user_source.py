@@ -42,9 +42,9 @@ def _require_file(path: Path) -> None:
     if not path.exists():
         if not path.parent.is_dir():
             raise UsageError(f"no such file: {path} (there is no folder {path.parent})")
-        there = [file.name for file in path.parent.glob("*.py")]
-        close = difflib.get_close_matches(path.name, there, n=3) or difflib.get_close_matches(
-            f"{path.name}.py", there, n=3
+        file_names = [file.name for file in path.parent.glob("*.py")]
+        close = difflib.get_close_matches(path.name, file_names, n=3) or difflib.get_close_matches(
+            f"{path.name}.py", file_names, n=3
         )
         hint = f"; did you mean {' or '.join(str(path.with_name(name)) for name in close)}?" if close else ""
         raise UsageError(f"no such file: {path}{hint}")

@@ -73,8 +73,8 @@ def network_cases(report: NetworkResult) -> Iterator[Case]:
 
 def network_properties(report: NetworkResult) -> list[tuple[str, str]]:
     """Return the port of each module, and the source of each Parameter's value."""
-    found = [(f"port of {p.module or '(root)'}", _counterpart(p)) for p in report.pairs if p.module_class]
-    return found + [(f"Parameter {w.parameter}", f"{w.source_in_words} (by {w.how})") for w in report.weights]
+    properties = [(f"port of {p.module or '(root)'}", _counterpart(p)) for p in report.pairs if p.module_class]
+    return properties + [(f"Parameter {w.parameter}", f"{w.source_in_words} (by {w.how})") for w in report.weights]
 
 
 def training_cases(report: TrainingResult) -> Iterator[Case]:

@@ -179,9 +179,9 @@ def _fault(cell: CellReport, report: NetworkResult) -> object:
     checks_by_kind: dict[str, tuple[str, ...]] = {}
     for checks in _by_tensor(cell.differences, report):
         c = checks[0]
-        own = c.tensor.removeprefix(cell.path)
+        tensor = c.tensor.removeprefix(cell.path)
         checks_by_kind.setdefault(
-            c.kind, (own, c.side, c.check, c.feeding, re.sub(r"\d[\d.e+-]*", "#", c.reason), c.sizes, c.probe)
+            c.kind, (tensor, c.side, c.check, c.feeding, re.sub(r"\d[\d.e+-]*", "#", c.reason), c.sizes, c.probe)
         )
     causes: tuple[object, ...] = tuple(text.replace(cell.path, "") if cell.path else text for text in cell.explanations)
     return cell.class_name, port, tuple(sorted(checks_by_kind.items())), causes
@@ -243,7 +243,9 @@ def _is_shown(source: str, cell: CellReport) -> bool:
     """Whether a line of the candidate stands in the hunk of the Cell, or of one of its causes."""
     hunks = [cause.hunk for cause in cell.causes] or [cell.hunk] * has_lines_of_both(cell.hunk)
     line = CodeLine.read(source)
-    return any((line.file, line.line) == (one.file, one.line) for hunk in hunks for one in hunk.candidate if one.file)
+    return any(
+        (line.file, line.line) == (other.file, other.line) for hunk in hunks for other in hunk.candidate if other.file
+    )
 
 
 def tensor_in_words(c: Comparison, cell: CellReport) -> str:
@@ -285,14 +287,14 @@ def value_lines(c: Comparison, reference: str, width: int) -> list[Text]:
     """Return lines with the values at the worst element, with as many digits as it takes to distinguish them."""
     named = [(reference, c.reference_value), (c.side, c.candidate_value), ("float64 truth", c.truth)]
     named = named[:2] if c.check == "quantization" else named
-    known = [(name, value) for name, value in named if value is not None]
-    if not known:  # where only sums over a tensor were compared
+    numbers = [(name, value) for name, value in named if value is not None]
+    if not numbers:  # where only sums over a tensor were compared
         return []
-    digits = digits_to_tell_apart([value for _, value in known])
+    digits = digits_to_tell_apart([value for _, value in numbers])
     index = f"[{', '.join(map(str, c.index or ()))}]"
     lines = paragraph(f"worst at {index}", width, 2 * INDENT)
-    margin = max((len(name) for name, _ in known), default=0)
-    return lines + [Text(f"{' ' * 3 * INDENT}{name:{margin}}  {value: .{digits}g}") for name, value in known]
+    margin = max((len(name) for name, _ in numbers), default=0)
+    return lines + [Text(f"{' ' * 3 * INDENT}{name:{margin}}  {value: .{digits}g}") for name, value in numbers]
 
 
 def digits_to_tell_apart(values: Sequence[float]) -> int:

@@ -61,10 +61,10 @@ def hunk_lines(hunk: Hunk, sides: tuple[str, str], width: int) -> list[Text]:
     if hunk.reference == hunk.candidate:
         return [text for line in hunk.reference[:MAX_LINES] for text in place_lines(line, width)]
     digits = max((len(str(line.line)) for line in (*hunk.reference, *hunk.candidate) if line.line), default=0)
-    found: list[Text] = []
+    texts: list[Text] = []
     for sign, style, lines, name in zip("-+", ("red", "green"), (hunk.reference, hunk.candidate), sides, strict=True):
-        found += [Text(line, style) for line in _of_side(sign, lines, name, digits, width)]
-    return found
+        texts += [Text(line, style) for line in _of_side(sign, lines, name, digits, width)]
+    return texts
 
 
 def _of_side(sign: str, lines: Sequence[CodeLine], name: str, digits: int, width: int) -> Iterator[str]:
@@ -87,8 +87,8 @@ def place_lines(line: CodeLine, width: int) -> list[Text]:
     """Return `file:line` on one line, and the text of that source line below; or the node of a file."""
     if not line.file:
         return paragraph(f"from {line.in_words}", width, 2 * INDENT)
-    place = shorten_path(f"{from_here(line.file)}:{line.line}", width - 2 * INDENT - 5)
+    location = shorten_path(f"{from_here(line.file)}:{line.line}", width - 2 * INDENT - 5)
     return [
-        Text(f"{' ' * 2 * INDENT}from {place}"),
+        Text(f"{' ' * 2 * INDENT}from {location}"),
         Text(shorten(f"{' ' * 3 * INDENT}{line.text}", width), "dim"),
     ]

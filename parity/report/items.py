@@ -30,12 +30,12 @@ def outcomes(
         items: paths of Cells and names of sides.
         min_coverage: the least share of the reference's parameters.
     """
-    found = {(path, side): _outcome(report, report.cells.get(path), path, side) for path, side in items}
+    by_item = {(path, side): _outcome(report, report.cells.get(path), path, side) for path, side in items}
     for side, coverage in report.coverage.items():
         setting = f"parity_min_coverage={min_coverage:g}, a setting of pytest"
-        if found.get(("", side), (FAIL, ""))[0] == PASS and (problem := coverage.shortfall(min_coverage, setting)):
-            found["", side] = FAIL, problem
-    return found
+        if by_item.get(("", side), (FAIL, ""))[0] == PASS and (problem := coverage.shortfall(min_coverage, setting)):
+            by_item["", side] = FAIL, problem
+    return by_item
 
 
 def _outcome(report: NetworkResult, cell: CellReport | None, path: str, side: str) -> Outcome:
@@ -52,17 +52,17 @@ def _outcome(report: NetworkResult, cell: CellReport | None, path: str, side: st
         return SKIPPED, "never called itself: its parameters are judged in the Cell that uses them"
     if cell.presence == PASSED_ON:
         return PASS, ""
-    own = [comparison for comparison in cell.comparisons if comparison.side == side]
+    comparisons = [comparison for comparison in cell.comparisons if comparison.side == side]
     if path == "" and report.not_known and not report.failed:
         return FAIL, f"parity is not known: {report.not_known}{notes}"
     paired = {pair.module for pair in report.pairs if pair.cell_class and not pair.apart}
-    if not own and report.pairs and side == report.sides[-1] and path not in paired:
+    if not comparisons and report.pairs and side == report.sides[-1] and path not in paired:
         return SKIPPED, "it has no counterpart, or one that is called differently: judged in the Cell around it"
-    if not own and cell.presence == UNPAIRED:
+    if not comparisons and cell.presence == UNPAIRED:
         return SKIPPED, "it has no counterpart: judged in the Cell around it"
-    if not own:
+    if not comparisons:
         return FAIL, nothing
-    judged = replace(cell, comparisons=own)
+    judged = replace(cell, comparisons=comparisons)
     if not judged.differences or (judged.failures and report.verdicts[path] == AFFECTED):
         return PASS, ""
     if not judged.failures and judged.status == NOT_KNOWN:

@@ -93,9 +93,9 @@ def shorten_path(text: str, width: int) -> str:
     return text if len(text) <= width else "…" + text[len(text) - width + 1 :]
 
 
-def from_here(place: str) -> str:
+def from_here(location: str) -> str:
     """Return a place in a file with its path relative to the working directory, or to the installed packages."""
-    return _INSTALLED.sub("", place.removeprefix(f"{Path.cwd()}/"))
+    return _INSTALLED.sub("", location.removeprefix(f"{Path.cwd()}/"))
 
 
 def paragraph(text: str, width: int, indent: int = 0, style: str = "") -> list[Text]:

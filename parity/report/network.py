@@ -95,8 +95,8 @@ def _tree_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
         lines.append(Text(f"… and {pluralize(len(tree_rows) - len(rows), 'line')} more (-v shows them)", "dim"))
     compared = [c for cell in report.cells.values() for c in cell.comparisons]
     if compared:
-        given = report.conditions.tolerance
-        unit = given or f"{report.reference}'s own rounding error, measured against float64"
+        tolerance = report.conditions.tolerance
+        unit = tolerance or f"{report.reference}'s own rounding error, measured against float64"
         legend = f"1.0× is {unit}."
         if any(_is_different(c) for c in compared):
             legend += " ≠ isn't rounding: it differs in float64 too, or in shape, or is missing."
@@ -131,7 +131,8 @@ def _quantizer_lines(report: NetworkResult, width: int, verbose: bool) -> list[T
             if c.check == "quantization" and c.kind != "parameter":
                 by_tensor.setdefault((path, c.tensor), {})[c.kind if c.kind != "quantizer" else c.feeding] = c
     rows = [
-        Row((), tuple(_quantizer_cells(path or "(root)", name, found))) for (path, name), found in by_tensor.items()
+        Row((), tuple(_quantizer_cells(path or "(root)", name, by_feeding)))
+        for (path, name), by_feeding in by_tensor.items()
     ]
     shown = rows if verbose or len(rows) <= QUANTIZERS else rows[: QUANTIZERS - 1]
     if not shown:
@@ -141,21 +142,21 @@ def _quantizer_lines(report: NetworkResult, width: int, verbose: bool) -> list[T
     if len(shown) < len(rows):
         lines.append(Text(f"and {len(rows) - len(shown)} more (-v shows them)", "dim"))
     legend = "× expected: the error of the Cell alone, as a multiple of what rounding to steps of these sizes makes."
-    if any("end to end" in found for found in by_tensor.values()):
+    if any("end to end" in by_feeding for by_feeding in by_tensor.values()):
         alone = "isolated, from rounding the Cell's own weights, inputs and result"
         legend = f"Errors in steps: {alone}; end to end, from all rounding. {legend}"
     return lines + paragraph(legend, width, style="dim")
 
 
-def _quantizer_cells(path: str, name: str, found: Mapping[str, Comparison]) -> Iterator[Piece]:
+def _quantizer_cells(path: str, name: str, by_feeding: Mapping[str, Comparison]) -> Iterator[Piece]:
     """Yield the cells of a row."""
-    failed = any(c.status == FAIL for c in found.values())
+    failed = any(c.status == FAIL for c in by_feeding.values())
     yield name, "bold" if failed else ""
     yield path, ""
-    alone = found.get("isolated")
+    alone = by_feeding.get("isolated")
     yield "" if alone is None else f"{alone.bar:.3g}", ""
     for key in ("isolated", "end to end", "quantization error"):
-        c = found.get(key)
+        c = by_feeding.get(key)
         yield "" if c is None else _steps(c.ratio), "red" if c is not None and c.status == FAIL else ""
 
 
@@ -240,8 +241,8 @@ def _summary(report: NetworkResult, width: int) -> list[Text]:
     if report.inputs > 1 and report.worst is not None:
         path, worst = report.worst
         amount = times(worst.ratio) if worst.index is not None else worst.reason or "no difference"
-        place = f"{path or '(root)'}, {worst.kind}, {amount}"
-        lines += paragraph(f"compared on {report.inputs} inputs; the worst is number {worst.input} ({place})", width, 2)
+        where = f"{path or '(root)'}, {worst.kind}, {amount}"
+        lines += paragraph(f"compared on {report.inputs} inputs; the worst is number {worst.input} ({where})", width, 2)
     if report.sizes:
         lines += paragraph(f"compared also at {'; and at '.join(report.sizes)}", width, 2)
     if report.probing_seconds:
@@ -271,20 +272,20 @@ def counts_in_words(report: NetworkResult) -> str:
 
 def remarks(report: NetworkResult) -> list[str]:
     """Return remarks on the Cells that weren't reached, or aren't compared with a counterpart of their own."""
-    found = []
+    notes = []
     if names := patterns(report.not_reached):  # paths that differ only in numbers, as patterns
-        found.append(f"not reached: the inputs never exercise {list_names(names)}, so nothing is known there")
+        notes.append(f"not reached: the inputs never exercise {list_names(names)}, so nothing is known there")
     for pair in report.pairs:
         if pair.apart:
             port = "" if pair.module == pair.cell else f" (its port: {pair.cell})"
-            found.append(f"{pair.module}{port} is judged in the Cell around it: {pair.apart}")
-    seen = [path for path in report.unpaired if path in report.cells and report.cells[path].status != UNPAIRED]
-    if alone := [pair.module for pair in report.pairs if pair.module in seen and not pair.cell_class]:
-        found.append(f"modules without a port, judged in the Cell around them: {list_names(alone)}")
+            notes.append(f"{pair.module}{port} is judged in the Cell around it: {pair.apart}")
+    unpaired = [path for path in report.unpaired if path in report.cells and report.cells[path].status != UNPAIRED]
+    if alone := [pair.module for pair in report.pairs if pair.module in unpaired and not pair.cell_class]:
+        notes.append(f"modules without a port, judged in the Cell around them: {list_names(alone)}")
     if report.lone_cells:
         lone = list_names(report.lone_cells)
-        found.append(f"Cells that are the port of no module, judged in the Cell around them: {lone}")
-    return found
+        notes.append(f"Cells that are the port of no module, judged in the Cell around them: {lone}")
+    return notes
 
 
 def verdict_in_words(report: NetworkResult) -> str:

@@ -43,33 +43,33 @@ def write(report: NetworkResult, path: str | PathLike[str]) -> Reproductions:
     Raises:
         UsageError: the folder is there and not empty, or can't be written.
     """
-    found = Reproductions()
+    reproductions = Reproductions()
     groups = group_by_fault(report, [report.cells[path] for path in report.failing])
     with new_folder(path) as folder:
         for group in groups[MOST:]:
-            found.missing[group[0].path] = f"only {MOST} faults are reproduced"
+            reproductions.missing[group[0].path] = f"only {MOST} faults are reproduced"
         for group in groups[:MOST]:
             reasons: dict[str, str] = {}
             for cell in group[:TRIES]:
-                name = folder_name(len(found.folders) + 1, cell.path)
+                name = folder_name(len(reproductions.folders) + 1, cell.path)
                 reason, note = _write(report, cell, folder / name)
                 if not reason:
-                    found.folders[cell.path] = name
-                    found.notes |= {cell.path: note} if note else {}
+                    reproductions.folders[cell.path] = name
+                    reproductions.notes |= {cell.path: note} if note else {}
                     break
                 reasons[cell.path] = reason
             else:
-                found.missing[group[0].path] = reasons[group[0].path]
-    return found
+                reproductions.missing[group[0].path] = reasons[group[0].path]
+    return reproductions
 
 
 def _write(report: NetworkResult, cell: CellReport, folder: Path) -> tuple[str, str]:
     """Write the reproduction of a Cell to a new folder; return why there is none, or an empty text, and a note."""
     reason = _why_nothing_is_kept(report, cell)
-    for one in [one for one in report.reproducible if one.path == cell.path]:
+    for reproducible in [reproducible for reproducible in report.reproducible if reproducible.path == cell.path]:
         folder.mkdir()
         try:
-            return "", one.write(folder, cell)
+            return "", reproducible.write(folder, cell)
         except CellbridgeError as error:
             folder.rmdir()
             reason = f"{error}".partition("\n")[0]

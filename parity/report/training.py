@@ -71,8 +71,8 @@ def _agreement(report: TrainingResult, width: int) -> list[Text]:
         dtype = "float64" if double else "float32" if report.dtype == "float64" else report.dtype
         of_side = f"{side}, " if len(report.sides) > 1 else ""
         most = times(worst.ratio) if worst.ratio >= 1 else f"{worst.ratio:.1g}×"
-        place = f"{_name(worst)}, step {worst.call}"
-        lines += paragraph(f"{of_side}{check} in {dtype}: at most {most} {unit} ({place})", width, INDENT)
+        where = f"{_name(worst)}, step {worst.call}"
+        lines += paragraph(f"{of_side}{check} in {dtype}: at most {most} {unit} ({where})", width, INDENT)
     return lines
 
 
@@ -84,8 +84,8 @@ def _differences(report: TrainingResult, width: int) -> list[Text]:
             if not (first := report.first_of(side)):
                 continue
             names = _list_names(list(dict.fromkeys(c.tensor for c in first)))
-            place = f"from step {first[0].call} on, first in the {SEVERAL[first[0].kind]}"
-            lines += paragraph(f"{side}: {place}: {names}", width, INDENT)
+            where = f"from step {first[0].call} on, first in the {SEVERAL[first[0].kind]}"
+            lines += paragraph(f"{side}: {where}: {names}", width, INDENT)
         at_first = report.first
     if not report.recipe:
         subject = f"{report.model}: {_join_names(report.sides)} against {REFERENCE}, {pluralize(report.steps, 'step')}"
@@ -108,12 +108,12 @@ def _loss_in_words(report: TrainingResult) -> str:
         return ""
     if failed is None:
         return f"the loss of step {report.differing} is the same on both sides"
-    there, here = failed.reference_value, failed.candidate_value
-    if there is None or here is None:
+    reference_loss, candidate_loss = failed.reference_value, failed.candidate_value
+    if reference_loss is None or candidate_loss is None:
         return f"the loss of step {report.differing} differs"
-    digits = digits_to_tell_apart([there, here])
-    ratio = f": {here / there:.7g} times" if there else ""
-    values = f"{here:.{digits}g} in the {failed.side}, {there:.{digits}g} in {REFERENCE}"
+    digits = digits_to_tell_apart([reference_loss, candidate_loss])
+    ratio = f": {candidate_loss / reference_loss:.7g} times" if reference_loss else ""
+    values = f"{candidate_loss:.{digits}g} in the {failed.side}, {reference_loss:.{digits}g} in {REFERENCE}"
     return f"the loss of step {report.differing} is {values}{ratio}"
 
 

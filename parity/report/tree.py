@@ -57,15 +57,15 @@ class Line:
 def forest(paths: Iterable[str]) -> list[Branch]:
     """Return the branches without a parent (usually only the root) for paths with parents before children."""
     top: list[Branch] = []
-    known: dict[str, Branch] = {}
+    branches: dict[str, Branch] = {}
     for path in paths:
         above = path
-        while above and (above := above.rpartition(".")[0]) not in known:
+        while above and (above := above.rpartition(".")[0]) not in branches:
             pass
-        parent = known.get(above) if path else None
+        parent = branches.get(above) if path else None
         label = path[len(above) + 1 :] if parent is not None and above else path
-        known[path] = Branch(path, label or ("(no name)" if path else "(root)"))
-        (top if parent is None else parent.children).append(known[path])
+        branches[path] = Branch(path, label or ("(no name)" if path else "(root)"))
+        (top if parent is None else parent.children).append(branches[path])
     return top
 
 
@@ -150,14 +150,14 @@ class _Tree:
                 groups.append([stack])
         return [part for group in groups for part in ([group] if len(group) >= MIN_SIBLINGS else [[s] for s in group])]
 
-    def _continues(self, one: Branch, other: Branch) -> bool:
-        (name, number), (other_name, other_number) = _number(one.label), _number(other.label)
+    def _continues(self, branch: Branch, other: Branch) -> bool:
+        (name, number), (other_name, other_number) = _number(branch.label), _number(other.label)
         if name != other_name or number is None or other_number != number + 1:
             return False
-        if (common := self._common_verdict(one)) is not None:
-            same_class = self.cells[one.path].class_name == self.cells[other.path].class_name
+        if (common := self._common_verdict(branch)) is not None:
+            same_class = self.cells[branch.path].class_name == self.cells[other.path].class_name
             return same_class and common == self._common_verdict(other)
-        return self._form(one) == self._form(other)
+        return self._form(branch) == self._form(other)
 
     def _form(self, branch: Branch) -> Form:
         """Return a key that is equal for branches of the same Cells with the same verdicts; AFFECTED counts as PASS."""

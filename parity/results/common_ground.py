@@ -37,18 +37,18 @@ def nothing_in_common(
         verdict: that on the networks as a whole.
     """
     alone = [path for path, cell in cells.items() if cell.presence == UNPAIRED]
-    known = [path for path, cell in cells.items() if path and cell.comparisons]
+    compared = [path for path, cell in cells.items() if path and cell.comparisons]
     around = {
         path
-        for path in known
-        if any(is_inside(other, path) for other in alone) and not any(is_inside(other, path) for other in known)
+        for path in compared
+        if any(is_inside(other, path) for other in alone) and not any(is_inside(other, path) for other in compared)
     }
-    inside = [cells[path] for path in (*known, *alone) if path not in around]
+    inside = [cells[path] for path in (*compared, *alone) if path not in around]
     agreeing = [cell.path for cell in inside if cell.comparisons]
     if len(sides) > 1 or len(inside) < FEWEST or verdict.verdict != NOT_SAME:
         return ""
-    own = (c for path in agreeing for c in cells[path].comparisons if c.feeding == "isolated")
-    if any(c.status != PASS for c in own) or len(agreeing) > SHARE * len(inside):
+    isolated = (c for path in agreeing for c in cells[path].comparisons if c.feeding == "isolated")
+    if any(c.status != PASS for c in isolated) or len(agreeing) > SHARE * len(inside):
         return ""
     holders = {weight.source.partition(" and ")[0].rpartition(".")[0] for weight in weights}
     if not holders <= {*agreeing}:
@@ -61,9 +61,9 @@ def nothing_in_common(
         return ""
     common = " and ".join(["their inputs", ", ".join(agreeing)] if agreeing else ["their inputs"])
     missing = f"{len(inside) - len(agreeing)} of {len(inside)} Cells" if agreeing else f"none of {len(inside)} Cells"
-    found = "weren't found" if agreeing else "was found"
+    verb = "weren't found" if agreeing else "was found"
     return (
-        f"The two networks have nothing in common but {common}: {missing} of the reference {found} in {side}, which is "
+        f"The two networks have nothing in common but {common}: {missing} of the reference {verb} in {side}, which is "
         f"{NOT_SAME}, because {verdict.because}"
     )
 

@@ -27,8 +27,8 @@ class Conditions:
     @property
     def tolerance(self) -> str:
         """The tolerance in words, `the tolerance atol=1e-5`; empty where the bars are computed."""
-        given = {"rtol": self.options.rtol, "atol": self.options.atol}
-        parts = [f"{name}={_number(value)}" for name, value in given.items() if value is not None]
+        tolerances = {"rtol": self.options.rtol, "atol": self.options.atol}
+        parts = [f"{name}={_number(value)}" for name, value in tolerances.items() if value is not None]
         return f"the tolerance {' and '.join(parts)}" if parts else ""
 
     @property

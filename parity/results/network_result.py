@@ -109,8 +109,8 @@ class NetworkResult:
     @property
     def cells_not_known(self) -> list[str]:
         """Paths of the Cells that can't be judged: too ill-conditioned, or NaN in the reference."""
-        own = [path for path, cell in self.cells.items() if cell.is_not_known]
-        return own or [path for path, cell in self.cells.items() if cell.status == NOT_KNOWN]
+        unclear = [path for path, cell in self.cells.items() if cell.is_not_known]
+        return unclear or [path for path, cell in self.cells.items() if cell.status == NOT_KNOWN]
 
     @property
     def is_not_known(self) -> bool:
@@ -166,8 +166,8 @@ class NetworkResult:
         are listed, without those that contain another failing Cell.
         """
         failing = {path: cell.failures for path, cell in self.cells.items() if cell.failures}
-        own = [path for path, failures in failing.items() if any(c.of_cell_alone for c in failures)]
-        return own or [path for path in failing if not any(is_inside(other, path) for other in failing)]
+        wrong_alone = [path for path, failures in failing.items() if any(c.of_cell_alone for c in failures)]
+        return wrong_alone or [path for path in failing if not any(is_inside(other, path) for other in failing)]
 
     @property
     def verdicts(self) -> dict[str, str]:
@@ -264,12 +264,12 @@ class NetworkResult:
         self.reproducible += other.reproducible
         self.error_shares += other.error_shares
         for path, cell in other.cells.items():
-            mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
-            mine.comparisons += cell.comparisons
-            mine.counterpart = mine.counterpart or cell.counterpart
-            mine.explanations += cell.explanations
-            mine.causes += [cause for cause in cell.causes if cause not in mine.causes]
-            mine.take_findings(cell)
+            own_cell = self.cells.setdefault(path, replace(cell, comparisons=[]))
+            own_cell.comparisons += cell.comparisons
+            own_cell.counterpart = own_cell.counterpart or cell.counterpart
+            own_cell.explanations += cell.explanations
+            own_cell.causes += [cause for cause in cell.causes if cause not in own_cell.causes]
+            own_cell.take_findings(cell)
 
     def join_sizes(self, other: NetworkResult, sizes: str) -> None:
         """Add the comparisons of another report on the same sides, made at other sizes of the dynamic dimensions."""
@@ -279,10 +279,10 @@ class NetworkResult:
         self.notes += [f"at {sizes}: {note}" for note in other.notes if note not in self.notes]
         self._join_findings(other)
         for path, cell in other.cells.items():
-            mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
-            mine.comparisons += [replace(c, sizes=sizes) for c in cell.comparisons]
-            mine.causes = mine.causes or cell.causes
-            mine.take_findings(cell)
+            own_cell = self.cells.setdefault(path, replace(cell, comparisons=[]))
+            own_cell.comparisons += [replace(c, sizes=sizes) for c in cell.comparisons]
+            own_cell.causes = own_cell.causes or cell.causes
+            own_cell.take_findings(cell)
 
     def join_input(self, other: NetworkResult) -> None:
         """Add a report on one more input: the worse of each two comparisons stays."""
@@ -293,16 +293,16 @@ class NetworkResult:
         self.notes += [f"input {self.inputs}: {note}" for note in other.notes if note not in self.notes]
         self._join_findings(other)
         for path, cell in other.cells.items():
-            mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
-            if mine.presence == NOT_REACHED:
-                mine.presence, mine.calls = cell.presence, cell.calls
-            worst = {c.identity: c for c in mine.comparisons}
+            own_cell = self.cells.setdefault(path, replace(cell, comparisons=[]))
+            if own_cell.presence == NOT_REACHED:
+                own_cell.presence, own_cell.calls = cell.presence, cell.calls
+            worst = {c.identity: c for c in own_cell.comparisons}
             for c in cell.comparisons:
                 if c.identity not in worst or c.severity > worst[c.identity].severity:
                     worst[c.identity] = replace(c, input=self.inputs)
-            mine.comparisons = list(worst.values())
-            mine.causes = mine.causes or cell.causes
-            mine.take_findings(cell)
+            own_cell.comparisons = list(worst.values())
+            own_cell.causes = own_cell.causes or cell.causes
+            own_cell.take_findings(cell)
 
     def replace_probe(self, other: NetworkResult, probe: str, side: str) -> None:
         """Replace what was found in a side with a probe by what another report found on the same inputs.
@@ -316,18 +316,18 @@ class NetworkResult:
             cell.comparisons = [c for c in cell.comparisons if (c.side, c.probe) != (side, probe)]
             cell.causes, cell.explanations, cell.graph, cell.hunk, cell.wrong_side = [], [], None, NOWHERE, ""
         for path, cell in other.cells.items():
-            mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
+            own_cell = self.cells.setdefault(path, replace(cell, comparisons=[]))
             failures = [c for c in cell.comparisons if c.side == side and c.status == FAIL]
-            mine.comparisons += [replace(c, probe=probe) for c in failures]
-            mine.causes, mine.explanations = cell.causes, cell.explanations
-            mine.take_findings(cell)
+            own_cell.comparisons += [replace(c, probe=probe) for c in failures]
+            own_cell.causes, own_cell.explanations = cell.causes, cell.explanations
+            own_cell.take_findings(cell)
 
     def _join_findings(self, other: NetworkResult) -> None:
         """Keep what the other report has of Cells, and of the errors of sides, of which this one has nothing."""
         sides = {shares.side for shares in self.error_shares}
         self.error_shares += [shares for shares in other.error_shares if shares.side not in sides]
-        known = {one.path for one in self.reproducible}
-        self.reproducible += [one for one in other.reproducible if one.path not in known]
+        paths = {reproducible.path for reproducible in self.reproducible}
+        self.reproducible += [reproducible for reproducible in other.reproducible if reproducible.path not in paths]
 
     def _join_probes(self, other: NetworkResult) -> None:
         self.probing_seconds += other.probing_seconds
@@ -338,4 +338,4 @@ class NetworkResult:
         """The worst comparison and the path of its Cell; a failing one, if there is any."""
         failing = self.failing
         candidates = [(p, c) for p in (failing or self.cells) for c in self.cells[p].comparisons]
-        return max(candidates, key=lambda one: one[1].severity, default=None)
+        return max(candidates, key=lambda candidate: candidate[1].severity, default=None)

@@ -68,7 +68,7 @@ def network_verdict(
     verdicts = [_of_side(side, [(path, c) for path, c in decisive if c.side == side], within) for side in sides]
     if not verdicts:
         return NetworkVerdict(NOT_KNOWN, "nothing was compared")
-    worst = max(verdicts, key=lambda one: _WORST_LAST.index(one.verdict))
+    worst = max(verdicts, key=lambda verdict: _WORST_LAST.index(verdict.verdict))
     if worst.verdict == SAME and lone_parameters:
         count = f"{lone_parameters} parameter{'' if lone_parameters == 1 else 's'}"
         return replace(worst, because=f"{worst.because} (not compared: {count} that only one side has)")
@@ -93,7 +93,7 @@ def _of_side(side: str, decisive: list[tuple[str, Comparison]], within: str) -> 
     if any(c.status == REFERENCE_WRONG for _, c in decisive):
         return NetworkVerdict(NOT_KNOWN, "gradients of the reference are wrong, which it can't be judged by", side)
     if failed:
-        worst = max(failed, key=lambda one: one[1].severity)
+        worst = max(failed, key=lambda failure: failure[1].severity)
         if any(c.check == "meaning" for _, c in decisive):
             return NetworkVerdict(LESS_PRECISE, _reason(*worst, within), side)
         return NetworkVerdict(NOT_KNOWN, f"{_reason(*worst, within)}, and nothing was compared in float64", side)

@@ -82,7 +82,7 @@ class QuantizationCosts:
     @property
     def squares(self) -> float:
         """The sum of the squares of the errors of the outputs, of which each Cell has a share."""
-        return sum(one.errors.outputs**2 for one in self.cells)
+        return sum(cell.errors.outputs**2 for cell in self.cells)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
@@ -90,7 +90,7 @@ class QuantizationCosts:
         def values(item: Any) -> Any:
             if isinstance(item, dict):
                 return {key: values(value) for key, value in item.items()}
-            return [values(one) for one in item] if isinstance(item, (tuple, list)) else json_value(item)
+            return [values(value) for value in item] if isinstance(item, (tuple, list)) else json_value(item)
 
         result: dict[str, Any] = values(asdict(self))
         return result

@@ -38,6 +38,6 @@ class StructureDifference:
         return asdict(self)
 
 
-def join_differences(mine: list[StructureDifference], others: Sequence[StructureDifference]) -> None:
+def join_differences(differences: list[StructureDifference], others: Sequence[StructureDifference]) -> None:
     """Add the differences that aren't in the list yet."""
-    mine += [difference for difference in others if difference not in mine]
+    differences += [difference for difference in others if difference not in differences]

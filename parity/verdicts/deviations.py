@@ -52,7 +52,7 @@ def error(
         return 0.0, _index(0, truth.shape)
     if reference is None or reference.shape != truth.shape or not is_floating(reference.dtype):
         reference = truth  # overflows only where the truth does
-    worst, place = -1.0, 0
+    worst, position = -1.0, 0
     overflows = reference.reshape(-1)
     for start, (a, b, *rounding) in _blocks(candidate, truth, *([] if within is None else [within])):
         with np.errstate(invalid="ignore"):
@@ -70,8 +70,8 @@ def error(
             difference[difference <= rounding[0]] = 0.0
         at = int(np.argmax(difference))
         if difference[at] > worst:
-            worst, place = float(difference[at]), start + at
-    return worst, _index(place, truth.shape)
+            worst, position = float(difference[at]), start + at
+    return worst, _index(position, truth.shape)
 
 
 def reference_error(reference: Array, truth: Array, below: float = np.inf) -> float:
@@ -84,7 +84,7 @@ def excess(candidate: Array, truth: Array, atol: float, rtol: float) -> tuple[fl
 
     The excess is infinite where either side is NaN or infinite, unless both are the same.
     """
-    worst, place = -np.inf, 0
+    worst, position = -np.inf, 0
     for start, (a, b) in _blocks(candidate, truth):
         with np.errstate(invalid="ignore"):
             over = np.abs(a - b) - (atol + rtol * np.abs(b))
@@ -92,8 +92,8 @@ def excess(candidate: Array, truth: Array, atol: float, rtol: float) -> tuple[fl
         over[(a == b) | (np.isnan(a) & np.isnan(b))] = -np.inf
         at = int(np.argmax(over))
         if over[at] > worst:
-            worst, place = float(over[at]), start + at
-    return worst, _index(place, truth.shape) if truth.size else None
+            worst, position = float(over[at]), start + at
+    return worst, _index(position, truth.shape) if truth.size else None
 
 
 def differing(candidate: Array, expected: Array) -> tuple[int, Index | None]:
@@ -123,5 +123,5 @@ def _blocks(*arrays: Array) -> Iterator[tuple[int, list[Array]]]:
         yield start, [each[start : start + BLOCK].astype(np.float64, copy=False) for each in flat]
 
 
-def _index(place: int, shape: tuple[int, ...]) -> Index:
-    return tuple(int(i) for i in np.unravel_index(place, shape))
+def _index(position: int, shape: tuple[int, ...]) -> Index:
+    return tuple(int(i) for i in np.unravel_index(position, shape))

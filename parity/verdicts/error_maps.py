@@ -58,7 +58,7 @@ def _planes(errors: Array) -> tuple[Plane, ...]:
         plane = errors.max(axis=others)
         planes.append((np.mean(plane > 1), pair, Plane(pair, (plane.shape[0], plane.shape[1]), _tiles(plane))))
     # first the one that says most about where the error is: in which the least of the area is wrong
-    return tuple(plane for _, _, plane in sorted(planes, key=lambda one: (one[0], -one[1][0], -one[1][1])))
+    return tuple(entry for _, _, entry in sorted(planes, key=lambda entry: (entry[0], -entry[1][0], -entry[1][1])))
 
 
 def _tiles(plane: Array) -> Rows:
@@ -77,8 +77,8 @@ def _last_two_axes(array: Array, index: Index) -> Array:
 def _window(index: Index, arrays: list[Array]) -> tuple[tuple[int, int], list[Rows]]:
     shape = arrays[0].shape
     corner = [
-        max(0, min(place - length // 2, size - length))
-        for place, length, size in zip(index[-2:], WINDOW, shape, strict=True)
+        max(0, min(center - length // 2, size - length))
+        for center, length, size in zip(index[-2:], WINDOW, shape, strict=True)
     ]
     (top, left), (height, width) = corner, WINDOW
     return (top, left), [_as_rows(array[top : top + height, left : left + width]) for array in arrays]

@@ -129,10 +129,10 @@ def judge(
     else:
         passed = largest_error <= unit * allowed
         if not passed and bound is not None:
-            outside, place = error(candidate, truth, overflowing, within=bound)
+            outside, outside_index = error(candidate, truth, overflowing, within=bound)
             passed = outside <= unit * allowed
             if not passed:
-                largest_error, index = outside, place
+                largest_error, index = outside, outside_index
             if index is not None and unit > 0:
                 allowed = max(allowed, float(bound[index]) / unit)
             elif index is not None:  # the truth is zeros

@@ -15,19 +15,19 @@ MOST = 30  # Cells that are listed
 def costs_table(costs: QuantizationCosts, paths: Container[str]) -> CostsTable:
     """Return the tables; `paths` are those of the Cells that have a row on the page."""
     squares = costs.squares
-    shown = [one for one in costs.cells if one.errors.outputs][:MOST]
+    shown = [cell for cell in costs.cells if cell.errors.outputs][:MOST]
     widest = shown[0].errors.outputs if shown else 1.0
     lines = [
         CostLine(
-            one.path or "(root)",
-            link_to(one.path or "(root)") if one.path in paths else "",
-            f"{one.errors.outputs:.2%}",
-            f"{one.errors.outputs**2 / squares:.1%}",
-            _loss(one.errors.loss),
-            f"{one.weights:,}",
-            round(SHARE_WIDTH * one.errors.outputs / widest, 1),
+            cell.path or "(root)",
+            link_to(cell.path or "(root)") if cell.path in paths else "",
+            f"{cell.errors.outputs:.2%}",
+            f"{cell.errors.outputs**2 / squares:.1%}",
+            _loss(cell.errors.loss),
+            f"{cell.weights:,}",
+            round(SHARE_WIDTH * cell.errors.outputs / widest, 1),
         )
-        for one in shown
+        for cell in shown
     ]
     left_out = len(costs.cells) - len(shown)
     more = f"; {pluralize(left_out, 'Cell')} that cost less or nothing aren't listed" if left_out else ""
@@ -37,16 +37,20 @@ def costs_table(costs: QuantizationCosts, paths: Container[str]) -> CostsTable:
         f"together {squares**0.5:.2%} if the errors are independent{more}."
     )
     files = [FileLine("float32", "", _size(costs.float_size), _time(costs.float_seconds), "", "", "", chosen=False)]
-    files += [_file(one, costs, chosen=one is costs.files[-1]) for one in costs.files]
+    files += [_file(mixture, costs, chosen=mixture is costs.files[-1]) for mixture in costs.files]
     return CostsTable(costs.bits, caption, lines, files)
 
 
-def _file(one: Mixture, costs: QuantizationCosts, *, chosen: bool) -> FileLine:
-    name = f"{len(one.kept)} of {len(costs.cells)} Cells in float32" if one.kept else f"all Cells in {costs.bits} bits"
-    kept = f"in float32: {list_names([path or '(root)' for path in one.kept])}" if one.kept else ""
-    errors = one.errors
+def _file(mixture: Mixture, costs: QuantizationCosts, *, chosen: bool) -> FileLine:
+    name = (
+        f"{len(mixture.kept)} of {len(costs.cells)} Cells in float32"
+        if mixture.kept
+        else f"all Cells in {costs.bits} bits"
+    )
+    kept = f"in float32: {list_names([path or '(root)' for path in mixture.kept])}" if mixture.kept else ""
+    errors = mixture.errors
     return FileLine(
-        name, kept, _size(one.size), _time(one.seconds), f"{errors.outputs:.2%}", f"{errors.top1:.2%}",
+        name, kept, _size(mixture.size), _time(mixture.seconds), f"{errors.outputs:.2%}", f"{errors.top1:.2%}",
         _loss(errors.loss), chosen,
     )  # fmt: skip
 

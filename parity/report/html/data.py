@@ -98,8 +98,8 @@ def _cause(cause: Cause, texts: _Texts) -> list[int]:
 
 
 def _comparison(c: Comparison, texts: _Texts, with_map: set[int]) -> list[Any]:
-    known = [v for v in (c.reference_value, c.candidate_value, c.truth) if v is not None]
-    digits = digits_to_tell_apart(known)
+    values = [v for v in (c.reference_value, c.candidate_value, c.truth) if v is not None]
+    digits = digits_to_tell_apart(values)
     reference, candidate, truth = (_number(v, digits) for v in (c.reference_value, c.candidate_value, c.truth))
     return [
         *(texts.number(text) for text in (c.side, c.check, c.feeding, c.kind, c.tensor)),
@@ -125,14 +125,14 @@ def _comparison(c: Comparison, texts: _Texts, with_map: set[int]) -> list[Any]:
 
 
 def _error_map(c: Comparison) -> list[Any]:
-    found = c.error_map
-    assert found is not None
+    error_map = c.error_map
+    assert error_map is not None
     digits = digits_to_tell_apart([value for value in (c.truth, c.candidate_value) if value is not None])
     windows = [
         [[_number(value, digits) for value in row] for row in rows]
-        for rows in (found.reference_values, found.candidate_values)
+        for rows in (error_map.reference_values, error_map.candidate_values)
     ]
-    return [found.counts, [_plane(plane) for plane in found.planes], found.corner, *windows]
+    return [error_map.counts, [_plane(plane) for plane in error_map.planes], error_map.corner, *windows]
 
 
 def _plane(plane: Plane) -> list[Any]:

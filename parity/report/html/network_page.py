@@ -41,12 +41,12 @@ COLUMNS = {
 
 def network_page(report: NetworkResult) -> Page:
     """Return what the page shows of a report on networks."""
-    used = {(c.side, c.kind) for cell in report.cells.values() for c in cell.comparisons}
+    compared = {(c.side, c.kind) for cell in report.cells.values() for c in cell.comparisons}
     columns = [
         Column(side, name, kinds)
         for side in report.sides
         for name, kinds in COLUMNS.items()
-        if any((side, kind) in used for kind in kinds)
+        if any((side, kind) in compared for kind in kinds)
     ]
     rows = _rows(report, columns)
     thin_out(rows)

@@ -74,7 +74,7 @@ class Summary:
 
 def write(summaries: Sequence[Summary], folder: Path) -> None:
     """Write the overview to a folder, the worst first; raise `UsageError` if that fails."""
-    counts = {outcome: sum(one.outcome == outcome for one in summaries) for outcome in MARKS}
+    counts = {outcome: sum(summary.outcome == outcome for summary in summaries) for outcome in MARKS}
     words = {"holds": "hold", "fails": "fail", "unclear": "are unclear", "not judged": "couldn't be judged"}
     singular = words | {"holds": "holds", "fails": "fails", "unclear": "is unclear"}
     parts = [f"{count} {(singular if count == 1 else words)[outcome]}" for outcome, count in counts.items() if count]
@@ -85,7 +85,7 @@ def write(summaries: Sequence[Summary], folder: Path) -> None:
         heading=", ".join(parts) or "Nothing was compared",
         worst=worst,
         mark=MARKS[worst],
-        summaries=sorted(summaries, key=lambda one: list(MARKS).index(one.outcome)),
+        summaries=sorted(summaries, key=lambda summary: list(MARKS).index(summary.outcome)),
     )
     write_in_folder(folder, INDEX, html)
 

@@ -30,9 +30,9 @@ class Column:
 
     def worst(self, comparisons: Sequence[Comparison]) -> float | str | None:
         """The largest error in units of the bar; "?" if nothing could be compared, None if there is nothing."""
-        own = [c for c in comparisons if c.side == self.side and c.kind in self.kinds]
-        known = [fraction for c in own if (fraction := fraction_of_bar(c)) is not None]
-        return max(known) if known else "?" if own else None
+        of_column = [c for c in comparisons if c.side == self.side and c.kind in self.kinds]
+        fractions = [fraction for c in of_column if (fraction := fraction_of_bar(c)) is not None]
+        return max(fractions) if fractions else "?" if of_column else None
 
 
 @dataclass

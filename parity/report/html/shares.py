@@ -24,8 +24,10 @@ def shares_table(shares: ErrorShares, paths: Sequence[str]) -> SharesTable:
         width = SHARE_WIDTH * abs(value) / scale if scale else 0.0
         return ShareLine(name, link, f"{value:.3g}", percent, round(width, 1), value * shares.total >= 0)
 
-    known = set(paths)
-    lines = [line(path or "(root)", value, link_to(path or "(root)") if path in known else "") for path, value in shown]
+    with_row = set(paths)
+    lines = [
+        line(path or "(root)", value, link_to(path or "(root)") if path in with_row else "") for path, value in shown
+    ]
     if rest:
         lines.append(line(pluralize(len(rest), "other Cell"), sum(rest)))
     lines.append(line("not explained to first order", shares.unexplained))

@@ -68,7 +68,7 @@ def _rows(report: TrainingResult, columns: list[Column]) -> list[Row]:
             continue
         rows.append(_row(SEVERAL[kind], SEVERAL[kind], None, of_kind, columns))
         rows[-1].comparisons = []
-        rows += [_row(_path(kind, name), name, parent, own, columns) for name, own in tensors.items()]
+        rows += [_row(_path(kind, name), name, parent, comparisons, columns) for name, comparisons in tensors.items()]
     return rows
 
 
