@@ -26,21 +26,21 @@ def backward_call(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     """
     if func is torch.Tensor.backward:
         names = ("gradient", "retain_graph", "create_graph", "inputs")
-        given = dict(zip(names, args[1:], strict=False)) | dict(kwargs)
-        return lambda: torch.autograd.backward(args[0], given.pop("gradient", None), **given)
+        arguments = dict(zip(names, args[1:], strict=False)) | dict(kwargs)
+        return lambda: torch.autograd.backward(args[0], arguments.pop("gradient", None), **arguments)
     if func is not torch.autograd.grad or kwargs["is_grads_batched"]:
         return None
     outputs, inputs = args  # a tuple each, and everything else is given by name
     if not all(each.requires_grad for each in (*outputs, *inputs) if isinstance(each, torch.Tensor)):
         return None  # torch says so
     edges = [_edge(each) for each in outputs], [_edge(each) for each in inputs]
-    given = dict(kwargs) | {"grad_outputs": _gradients(outputs, kwargs["grad_outputs"])}
-    materialized = given.pop("materialize_grads")
+    arguments = dict(kwargs) | {"grad_outputs": _gradients(outputs, kwargs["grad_outputs"])}
+    materialized = arguments.pop("materialize_grads")
     if materialized:
-        given["allow_unused"] = True
+        arguments["allow_unused"] = True
 
     def call() -> tuple[torch.Tensor | None, ...]:
-        results = torch.autograd.grad(*edges, **given)
+        results = torch.autograd.grad(*edges, **arguments)
         if not materialized:
             return results
         return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(inputs, results, strict=True))
@@ -56,9 +56,9 @@ def _gradients(outputs: Sequence[Any], gradients: Any) -> Any:
     """The gradients of the outputs; of a scalar, 1 if it isn't given."""
     if isinstance(gradients, torch.Tensor):
         return (gradients,)
-    given = (None,) * len(outputs) if gradients is None else gradients
+    per_output = (None,) * len(outputs) if gradients is None else gradients
     is_scalar = [isinstance(y, torch.Tensor) and y.numel() == 1 for y in outputs]
     return [
         torch.ones_like(y) if g is None and scalar else g
-        for y, g, scalar in zip(outputs, given, is_scalar, strict=False)
+        for y, g, scalar in zip(outputs, per_output, is_scalar, strict=False)
     ]

@@ -53,13 +53,13 @@ class BoundaryKeys:
 
     def _reference_slot(self, node: Node) -> str:
         call, kind = self.program.calls[node.attributes["call"]], node.attributes["kind"].removesuffix("_gradient")
-        own, slot = self.slots.get((node.attributes["call"], kind), []), str(node.attributes["slot"])
+        slots, slot = self.slots.get((node.attributes["call"], kind), []), str(node.attributes["slot"])
         if kind == OUTPUT and node.attributes["call"] == 0:
             return (self.root_names.get(slot) or [slot])[0]
-        reference = self.run.reference.slots.get((call.path, call.index, kind), own)
+        reference = self.run.reference.slots.get((call.path, call.index, kind), slots)
         if kind == OUTPUT:
-            return output_slots(own, reference)[own.index(slot)]
-        return reference_slot(slot, own, reference)
+            return output_slots(slots, reference)[slots.index(slot)]
+        return reference_slot(slot, slots, reference)
 
 
 def own_key(program: Program, node: Node) -> Key:
@@ -96,9 +96,9 @@ class _Marks:
 
 def _marks(program: Program) -> _Marks:
     """Return the boundaries of a program, which are looked for once: it is run many times."""
-    known = program.__dict__.get("_marks")
-    if isinstance(known, _Marks):
-        return known
+    cached = program.__dict__.get("_marks")
+    if isinstance(cached, _Marks):
+        return cached
     slots: dict[tuple[int, str], list[str]] = {}
     ends: list[Node] = []
     for node in program.nodes:

@@ -37,10 +37,10 @@ class BoundaryObserver:
             return array
         array = self.replay.value(key, array)
         if self.run.wanted.inner or not key.path:
-            for one in keys:
-                if self.run.wanted.passes is None or not self.run.wanted.passes(one, array):
-                    self.records.add(one, array)
-                self.records.boundaries.sources[one] = self._source_line(node)
+            for boundary_key in keys:
+                if self.run.wanted.passes is None or not self.run.wanted.passes(boundary_key, array):
+                    self.records.add(boundary_key, array)
+                self.records.boundaries.sources[boundary_key] = self._source_line(node)
             array = self._feed_or_keep(key, array)
         return self.replay.gradient(key, array)
 
@@ -49,10 +49,10 @@ class BoundaryObserver:
         value = feed_value_like(self.run.feed, key, array)
         if value is None:
             return array
-        place = id(value), array.dtype
-        if place not in self._fed:
-            self._fed[place] = value, value.astype(array.dtype, copy=False)
-        return self._fed[place][1]
+        identity = id(value), array.dtype
+        if identity not in self._fed:
+            self._fed[identity] = value, value.astype(array.dtype, copy=False)
+        return self._fed[identity][1]
 
     def is_passed_on(self, node: Node) -> bool:
         """Whether nothing is recorded or replaced at a boundary."""

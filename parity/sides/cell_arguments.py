@@ -35,10 +35,10 @@ def arguments_for(cell: Any, module: torch.nn.Module, args: tuple[Any, ...], kwa
     in_order = tuple(module_binding.arguments.values()) if module_binding is not None else args
     if _try_bind(signature, in_order, {}) is not None:
         return in_order, {}
-    given = [*("a positional argument" for _ in args), *kwargs]
+    arguments = [*("a positional argument" for _ in args), *kwargs]
     raise UsageError(
         f"{type(cell).__name__}.construct{signature} doesn't take the arguments of "
-        f"{type(module).__name__}.forward{inspect.signature(module.forward)}: given {', '.join(given) or 'none'}"
+        f"{type(module).__name__}.forward{inspect.signature(module.forward)}: given {', '.join(arguments) or 'none'}"
     )
 
 
@@ -68,8 +68,8 @@ def input_tensors(
     slots = [_slot(leaves[i][0]) for i in places]
 
     def rebuild(tensors: Sequence[Any]) -> Arguments:
-        for place, tensor in zip(places, tensors, strict=True):
-            values[place] = tensor
+        for position, tensor in zip(places, tensors, strict=True):
+            values[position] = tensor
         whole = pytree.tree_unflatten(values, structure)
         if bound is None:
             count = len(args)
@@ -93,8 +93,8 @@ def output_tensors(
     places = [i for i, leaf in enumerate(values) if is_tensor(leaf)]
 
     def rebuild(tensors: Sequence[Any]) -> Any:
-        for place, tensor in zip(places, tensors, strict=True):
-            values[place] = tensor
+        for position, tensor in zip(places, tensors, strict=True):
+            values[position] = tensor
         return pytree.tree_unflatten(values, structure)
 
     return [pytree.keystr(leaves[i][0]) or "result" for i in places], [values[i] for i in places], rebuild

@@ -48,10 +48,10 @@ def cell_in_interpreter(side: TorchSide, path: str, index: int, calls: Sequence[
 
 def _arguments_of_call(side: TorchSide, module: torch.nn.Module, index: int, run: Run) -> tuple[tuple[Any, ...], Any]:
     """Run the whole network once, and return a copy of the arguments of a call of one of its modules."""
-    seen: list[Arguments] = []
+    calls: list[Arguments] = []
 
     def remember(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        seen.append(pytree.tree_map_only(torch.Tensor, lambda x: x.detach().clone(), (args, kwargs)))
+        calls.append(pytree.tree_map_only(torch.Tensor, lambda x: x.detach().clone(), (args, kwargs)))
 
     args, kwargs = run.call.arguments or (side.args, side.kwargs)
     manual_seed(side.seed)
@@ -61,23 +61,23 @@ def _arguments_of_call(side: TorchSide, module: torch.nn.Module, index: int, run
         with in_dtype(side.module, side.dtype, through=side.dtype, train=side.train), torch.no_grad():
             side.module(*copies[0], **copies[1])
     except Exception as error:  # raised by the model's code, perhaps after the call
-        if index >= len(seen):
+        if index >= len(calls):
             raise eager_error(error, side.module, *copies) from error
     finally:
         handle.remove()
-    if index >= len(seen):
+    if index >= len(calls):
         raise ConversionError("the Cell isn't called on these inputs")
-    given, named = seen[index]
-    return given, dict(named)
+    positional, named = calls[index]
+    return positional, dict(named)
 
 
 def _names(network: torch.nn.Module, module: torch.nn.Module) -> dict[str, str]:
     """Return the names that the parameters and buffers of a module have in the network."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for named in (named_parameters, named_buffers):
         in_network = {id(tensor): name for name, tensor in named(network)}
-        found |= {name: in_network[id(tensor)] for name, tensor in named(module)}
-    return found
+        names |= {name: in_network[id(tensor)] for name, tensor in named(module)}
+    return names
 
 
 def _renamed(program: Program, names: Mapping[str, str]) -> Program:
@@ -88,7 +88,7 @@ def _renamed(program: Program, names: Mapping[str, str]) -> Program:
 
 
 def _calls_in_network(
-    own: Sequence[CellCall], path: str, index: int, calls: Sequence[CellCall]
+    cell_calls: Sequence[CellCall], path: str, index: int, calls: Sequence[CellCall]
 ) -> tuple[CellCall, ...]:
     """Return the calls of a program of one Cell as the network numbers them, below a root that computes nothing."""
     number = next((n for n, call in enumerate(calls) if (call.path, call.index) == (path, index)), None)
@@ -97,7 +97,7 @@ def _calls_in_network(
         before[call.path] = before.get(call.path, 0) + 1
     root = CellCall("", "", 0, None)
     moved = []
-    for call in own:
+    for call in cell_calls:
         name = f"{path}.{call.path}" if call.path else path
         parent = 0 if call.parent is None else call.parent + 1
         moved.append(CellCall(name, call.class_name, call.index + before.get(name, 0), parent))

@@ -112,8 +112,8 @@ class CellSide:
         """
         if not isinstance(self.framework, Eager):
             raise ConversionError(f"Cells of {self.framework.name} can't be traced")
-        given = None if run is None else run.call.arguments
-        args, kwargs = self.arguments if given is None else self._own_arguments(given)
+        call_arguments = None if run is None else run.call.arguments
+        args, kwargs = self.arguments if call_arguments is None else self._own_arguments(call_arguments)
         train = not self.train if run is not None and run.call.other_mode else self.train
         # by default in float64, in which numbers such as 1 / sqrt(3) keep their digits
         dtype = "float64" if run is None else run.dtype
@@ -165,9 +165,11 @@ class CellSide:
             self.framework.prepare(self.cell, values, run.dtype, train, bool(run.numbers.perturbed)),
             watcher.watching(),
         ):
-            own = self.arguments
+            own_arguments = self.arguments
             state = KeptState([] if run.call.forget is None else self._cells_by_module())
-            for arguments in [own] if run.call.second is not None else map(self._own_arguments, run.call.before):
+            for arguments in (
+                [own_arguments] if run.call.second is not None else map(self._own_arguments, run.call.before)
+            ):
                 before, arrays = self._caller(watcher, arguments)
                 self.framework.run(before, self._inputs(arrays, run.dtype), parameters, None)
                 watcher.restart(unfed)
@@ -175,7 +177,7 @@ class CellSide:
             watcher.records.state.kept = state.changed()
             state.restore(run.call.forget or ())
             call, arrays = self._caller(
-                watcher, own if run.call.arguments is None else self._own_arguments(run.call.arguments)
+                watcher, own_arguments if run.call.arguments is None else self._own_arguments(run.call.arguments)
             )
             if run.call.second == "varied":
                 arrays = [other_numbers(in_single(array, self.dtype)) for array in arrays]
@@ -207,12 +209,12 @@ class CellSide:
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (torch.Tensor, np.ndarray))]
 
         def call(*tensors: Any) -> list[Any]:
-            for place, tensor in zip(places, tensors, strict=True):
-                leaves[place] = tensor
+            for position, tensor in zip(places, tensors, strict=True):
+                leaves[position] = tensor
             args, kwargs = pytree.tree_unflatten(leaves, structure)
             return watcher.run_cell(lambda: self.cell(*args, **kwargs))
 
-        return call, [as_array(leaves[place]) for place in places]
+        return call, [as_array(leaves[position]) for position in places]
 
     def _inputs(self, arrays: Sequence[Array], dtype: str) -> list[Any]:
         """Return the inputs as tensors, rounded to the working dtype first."""
@@ -221,13 +223,13 @@ class CellSide:
         ]
 
     def _record_gradients(self, records: Records, gradients: dict[int, Array | None]) -> None:
-        ours = self.weights.to_module(gradients)
+        of_module = self.weights.to_module(gradients)
         records.gradients.parameters = {
-            name: ours.get(name)
+            name: of_module.get(name)
             for name, trainable in self.weights.trainable.items()
             if trainable and name not in self.weights.unseen
         }
-        for name, gradient in ours.items():  # trained in the port, a buffer or frozen in the module
+        for name, gradient in of_module.items():  # trained in the port, a buffer or frozen in the module
             if name not in self.weights.unseen:
                 records.gradients.parameters.setdefault(name, gradient)
 

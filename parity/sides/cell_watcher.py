@@ -97,29 +97,31 @@ class Watcher:
 
     def seeds(self, outputs: Sequence[Any]) -> list[Array | None]:
         """Return the gradients of `run_cell`'s tensors: cotangents by the reference's slots, zeros for fed tensors."""
-        own = len(outputs) - len(self.fed_tensors)
+        output_count = len(outputs) - len(self.fed_tensors)
         slots = self.run.reference.slots.get(("", 0, OUTPUT), [])
         cotangents = dict(zip(slots, self.run.reference.cotangents or [], strict=False))
         result: list[Array | None] = []
-        for output, slot in zip(outputs[:own], self.root_slots, strict=False):
+        for output, slot in zip(outputs[:output_count], self.root_slots, strict=False):
             cotangent = cotangents.get(slot) if slot is not None else None
             fits = cotangent is not None and cotangent.shape == tuple(output.shape)
             result.append(cotangent if fits else None)
-        result += [None] * (own - len(result))
+        result += [None] * (output_count - len(result))
         self.records.gradients.cotangents = list(self.run.reference.cotangents or [])
         return result + [np.zeros(tuple(x.shape)) for x in self.fed_tensors]
 
     def _check_call_counts(self) -> None:
         """Note the Cells that are called more or less often than in the reference."""
-        there: dict[str, int] = {}
+        reference_counts: dict[str, int] = {}
         for path, index, _ in self.run.reference.slots:
-            there[path] = max(there.get(path, 0), index + 1)
+            reference_counts[path] = max(reference_counts.get(path, 0), index + 1)
         skipped = self._cells_skipped_by_exceptions()
-        for path in dict.fromkeys([*there, *self._calls]) if there else ():
-            here, count = self._calls.get(path, 0), there.get(path, 0)
-            if here > count or (here < count and path not in skipped and self.run.feed is not None):
-                reason = f"called {_times(here)} in the candidate, {_times(count)} in the reference"
-                self.records.faults.mismatches.append(Mismatch(path, min(here, count), "call", "", reason))
+        for path in dict.fromkeys([*reference_counts, *self._calls]) if reference_counts else ():
+            candidate_count, count = self._calls.get(path, 0), reference_counts.get(path, 0)
+            if candidate_count > count or (
+                candidate_count < count and path not in skipped and self.run.feed is not None
+            ):
+                reason = f"called {_times(candidate_count)} in the candidate, {_times(count)} in the reference"
+                self.records.faults.mismatches.append(Mismatch(path, min(candidate_count, count), "call", "", reason))
 
     def _cells_skipped_by_exceptions(self) -> set[str]:
         """Paths of the Cells that may not have been called because their caller raised an exception."""
@@ -173,18 +175,24 @@ class Watcher:
         result = result_structure(output, self.framework.is_tensor)
         match = self.run.reference.match_result(result, is_port=True)
         self.records.record_result(result, match)
-        self.root_slots = [None if place is None else reference[place] for place in match.partners]
+        self.root_slots = [None if partner is None else reference[partner] for partner in match.partners]
         return self.root_slots
 
     def _check_tensor_count(self, call: CellCall, what: str, slots: Sequence[str], reference: Sequence[str]) -> None:
         """Note a call that has more or fewer tensors than the reference's."""
         if (call.path, call.index, OUTPUT) in self.run.reference.slots and len(slots) != len(reference):
-            own, theirs = (
+            in_candidate, in_reference = (
                 f"{len(names)} tensor{'' if len(names) == 1 else 's'} ({', '.join(names)})"
                 for names in (slots, reference)
             )
             self.records.faults.mismatches.append(
-                Mismatch(call.path, call.index, "call", "", f"{what} {own} in the candidate, {theirs} in the reference")
+                Mismatch(
+                    call.path,
+                    call.index,
+                    "call",
+                    "",
+                    f"{what} {in_candidate} in the candidate, {in_reference} in the reference",
+                )
             )
 
     def _cross_all(
@@ -278,15 +286,15 @@ class Watcher:
                 self.fed_tensors += [x for x in active.inputs if self.framework.is_tracked(x)]
                 return outputs
 
-        own = vars(cell).get("construct")
+        own_construct = vars(cell).get("construct")
         vars(cell)["construct"] = guarded
         try:
             yield
         finally:
-            if own is None:
+            if own_construct is None:
                 del vars(cell)["construct"]
             else:
-                vars(cell)["construct"] = own
+                vars(cell)["construct"] = own_construct
 
     def _note_exception(self, error: Exception) -> None:
         """Attribute an exception to the innermost running call; note it once, however far it propagates."""

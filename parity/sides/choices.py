@@ -51,15 +51,15 @@ class VectorChoice:
         Values are equal that an eigenvalue solver in this dtype can't tell apart: their distance is within n units of
         the largest (Golub and Van Loan, section 8.1: the errors of all are bounded by that of the matrix's norm).
         """
-        found: list[tuple[Array, bool]] = []
+        groups: list[tuple[Array, bool]] = []
         for matrix in np.unique(self.matrices):
-            (own,) = np.nonzero(self.matrices == matrix)
-            near = len(own) * epsilon(dtype) * size(self.values[own])
-            order = own[np.argsort(self.values[own], kind="stable")] if self.turns else own
+            (positions,) = np.nonzero(self.matrices == matrix)
+            near = len(positions) * epsilon(dtype) * size(self.values[positions])
+            order = positions[np.argsort(self.values[positions], kind="stable")] if self.turns else positions
             ends = np.diff(self.values[order]) > near if self.turns else np.ones(len(order) - 1, bool)
             parts = np.split(order, np.flatnonzero(ends) + 1)
-            found += [(part, bool((np.abs(self.values[part]) <= near).all())) for part in parts]
-        return found
+            groups += [(part, bool((np.abs(self.values[part]) <= near).all())) for part in parts]
+        return groups
 
     def vectors(self, array: Array) -> Array:
         """Return an array's vectors as the rows of a matrix of real or complex numbers, in double precision."""
@@ -99,14 +99,17 @@ class IndexChoice:
         with np.errstate(invalid="ignore"):
             indices = np.asarray(array).astype(np.int64)
             valid = (indices >= 0) & (indices < self.elements.shape[1]) & (indices == array)
-            ours = self.elements[self.rows, np.where(valid, indices, 0)]
-            theirs = self.elements[self.rows, self.target]
+            chosen_elements = self.elements[self.rows, np.where(valid, indices, 0)]
+            reference_elements = self.elements[self.rows, self.target]
             near = unit * np.array([size(row) for row in self.elements])
-            equal = valid & ((np.abs(ours - theirs) <= near[self.rows]) | (ours == theirs))
+            equal = valid & (
+                (np.abs(chosen_elements - reference_elements) <= near[self.rows])
+                | (chosen_elements == reference_elements)
+            )
         for row in np.unique(self.rows[equal & (indices != self.target)]):
-            own = self.rows == row
-            if len(np.unique(indices[own])) < len(np.unique(self.target[own])):
-                equal[own] = False
+            of_row = self.rows == row
+            if len(np.unique(indices[of_row])) < len(np.unique(self.target[of_row])):
+                equal[of_row] = False
         return np.where(equal, self.target, array).astype(array.dtype)
 
 

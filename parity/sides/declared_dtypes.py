@@ -73,16 +73,16 @@ class DeclaredDtypes:
         tensors = [tensor for tensor in _tensors(result) if tensor.dtype in self._of_wide]
         if not tensors:
             return result
-        given = [tensor for part in (*args, *kwargs.values()) for tensor in _tensors(part)]
-        asked = self._asked_for(func, args, kwargs)
-        dtype = asked or self._cast_automatically(func, args, kwargs, tensors[0]) or self._promoted(given)
+        operands = [tensor for part in (*args, *kwargs.values()) for tensor in _tensors(part)]
+        requested = self._asked_for(func, args, kwargs)
+        dtype = requested or self._cast_automatically(func, args, kwargs, tensors[0]) or self._promoted(operands)
         for tensor in tensors:
-            own = dtype.to_complex() if tensor.is_complex() else dtype.to_real()
-            if not any(tensor is other for other in given):
-                self.note(tensor, own)
-            elif asked is not None and self.of(tensor) != own:  # a cast, which makes another tensor
+            tensor_dtype = dtype.to_complex() if tensor.is_complex() else dtype.to_real()
+            if not any(tensor is other for other in operands):
+                self.note(tensor, tensor_dtype)
+            elif requested is not None and self.of(tensor) != tensor_dtype:  # a cast, which makes another tensor
                 result = tensor.clone()
-                self.note(result, own)
+                self.note(result, tensor_dtype)
         return result
 
     def _asked_for(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.dtype | None:

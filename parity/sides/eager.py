@@ -119,8 +119,8 @@ class Eager:
             with force_dtype(target, cast_external) if target == FLOAT64 else contextlib.nullcontext():
                 yield
         finally:
-            for inner, state, own, children in states:
-                for registered, before in ((state["_params"], own), (state["_cells"], children)):
+            for inner, state, own_parameters, children in states:
+                for registered, before in ((state["_params"], own_parameters), (state["_cells"], children)):
                     registered.clear()
                     registered.update(before)
                 inner.__dict__.clear()

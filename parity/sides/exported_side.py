@@ -88,15 +88,15 @@ class ExportedSide:
         End to end, eigenvectors inside are the reference's, since a session can't be made to turn its own.
         """
         draws = recorded_draws(self.program, run)
-        given = self._given(run)
+        inputs = self._given(run)
         turned = {k: c.target for k, c in run.reference.choices.items() if k.path and isinstance(c, VectorChoice)}
         if run.feed is not None:
-            records = self._run_isolated(run.feed, given, draws)
+            records = self._run_isolated(run.feed, inputs, draws)
         elif turned:
-            records = self._run_isolated(Records(values=turned), given, draws)
+            records = self._run_isolated(Records(values=turned), inputs, draws)
             records.values = {k: array for k, array in records.values.items() if k[:3] == ("", 0, OUTPUT)}
         else:
-            records = self._run_end_to_end(given, draws)
+            records = self._run_end_to_end(inputs, draws)
         replay = Replay(run)
         records.values = {key: replay.value(key, array) for key, array in records.values.items()}
         return records
@@ -127,20 +127,20 @@ class ExportedSide:
         return RuntimeModel(model, inputs, names, self.provider)
 
     def _whole_model(
-        self, given: list[Array], draws: dict[str, Array]
+        self, arrays: list[Array], draws: dict[str, Array]
     ) -> tuple[Parts, dict[str, Array], dict[Key, str]]:
         """Return the model and its tensors, its inputs by name, and the names of its results by boundary."""
         model, tensors = onnx_parts(self.program, opset=self.opset, draws_as_inputs=True)
         input_names = {node.name for node in model.graph.input}
-        inputs = dict(zip(naming.input_names(self.program), given, strict=True)) | draws
+        inputs = dict(zip(naming.input_names(self.program), arrays, strict=True)) | draws
         marks = [node for node in self.program.nodes if node.op == "boundary"]
         roots = [node for node in marks if own_key(self.program, node)[:3] == ("", 0, OUTPUT)]
         by_value = dict(zip(self.program.outputs, naming.output_names(self.program), strict=True))
         names = {own_key(self.program, node): by_value[node.outputs[0]] for node in roots}
         return (model, tensors), {n: a for n, a in inputs.items() if n in input_names}, names
 
-    def _run_end_to_end(self, given: list[Array], draws: dict[str, Array]) -> Records:
-        (model, tensors), inputs, names = self._whole_model(given, draws)
+    def _run_end_to_end(self, arrays: list[Array], draws: dict[str, Array]) -> Records:
+        (model, tensors), inputs, names = self._whole_model(arrays, draws)
         session = Session(model, self.provider, add_references(model, tensors))
         results = session.run(inputs)
         records = Records(calls=list(self.program.calls))
@@ -153,57 +153,59 @@ class ExportedSide:
         records.state.updates = {name: results[f"update.{name}"] for name in self.program.updates}
         return records
 
-    def _cut(self, feed: Records, given: list[Array]) -> tuple[Program, dict[Value, Array]]:
+    def _cut(self, feed: Records, arrays: list[Array]) -> tuple[Program, dict[Value, Array]]:
         """Return the program cut at the boundaries that are fed, and the values known before it runs."""
-        known: dict[Value, Array] = dict(zip(self.program.inputs, given, strict=True))
-        known |= self.program.constant_data
+        known_values: dict[Value, Array] = dict(zip(self.program.inputs, arrays, strict=True))
+        known_values |= self.program.constant_data
         for node in self.program.nodes:
             if node.op != "boundary":
                 continue
             recorded = feed.values.get(own_key(self.program, node))
             if recorded is not None and _fits(recorded, node.outputs[0]):
-                known[node.outputs[0]] = cast_floating(recorded, node.outputs[0].dtype)
+                known_values[node.outputs[0]] = cast_floating(recorded, node.outputs[0].dtype)
         # values that cross a boundary only in the program (for example, a mask made for tracing) aren't recorded, or
         # not in that shape: the program isn't cut there
         never_changes = Precomputed(
             self.program
         )  # for operators that ONNX lacks, the export computes results from these
-        constants = {value: array for value, array in known.items() if value in never_changes}
-        return isolated_program(self.program, fed=known, fixed=constants), known
+        constants = {value: array for value, array in known_values.items() if value in never_changes}
+        return isolated_program(self.program, fed=known_values, fixed=constants), known_values
 
     def _isolated_model(
-        self, cut_program: Program, known: Mapping[Value, Array], draws: dict[str, Array]
+        self, cut_program: Program, known_values: Mapping[Value, Array], draws: dict[str, Array]
     ) -> tuple[Parts, dict[str, Array], dict[Value, str]]:
         """Return the model of a cut program and its tensors, its inputs by name, and the names of results by value."""
         model, tensors = onnx_parts(cut_program, opset=self.opset, draws_as_inputs=True)
         remove_unused_inputs(model)
         input_names = {node.name for node in model.graph.input}
         names = (
-            dict(zip(naming.input_names(cut_program), (known[value] for value in cut_program.inputs), strict=True))
+            dict(
+                zip(naming.input_names(cut_program), (known_values[value] for value in cut_program.inputs), strict=True)
+            )
             | draws
         )
         outputs = dict(zip(cut_program.outputs, naming.output_names(cut_program), strict=True))
         return (model, tensors), {n: a for n, a in names.items() if n in input_names}, outputs
 
-    def _run_isolated(self, feed: Records, given: list[Array], draws: dict[str, Array]) -> Records:
-        cut_program, known = self._cut(feed, given)
-        (model, tensors), inputs, names_of = self._isolated_model(cut_program, known, draws)
+    def _run_isolated(self, feed: Records, arrays: list[Array], draws: dict[str, Array]) -> Records:
+        cut_program, known_values = self._cut(feed, arrays)
+        (model, tensors), inputs, names_of = self._isolated_model(cut_program, known_values, draws)
         computes = (
             cut_program.outputs or cut_program.updates
         )  # a model of identities computes nothing between boundaries
         results: dict[str, Array] = {}
         if computes:
             results = run_model(model, inputs, provider=self.provider, tensors=add_references(model, tensors))
-        known |= {value: results[name] for value, name in names_of.items()}
+        known_values |= {value: results[name] for value, name in names_of.items()}
         records, known_resolutions = Records(calls=list(self.program.calls)), resolutions(model.graph)
         for node in self.program.nodes:
             if node.op != "boundary":
                 continue
             key, operand = own_key(self.program, node), node.inputs[0]
-            if operand not in known and node.outputs[0] in names_of:  # the program isn't cut there
+            if operand not in known_values and node.outputs[0] in names_of:  # the program isn't cut there
                 operand = node.outputs[0]
-            if operand in known:
-                records.add(key, known[operand])
+            if operand in known_values:
+                records.add(key, known_values[operand])
                 if names_of.get(operand, "") in known_resolutions:
                     records.boundaries.resolutions[key] = known_resolutions[names_of[operand]]
                 producer = self.program.producers.get(operand)

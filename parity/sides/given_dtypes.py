@@ -55,7 +55,7 @@ def keep_dtypes_if_needed(
 
     if runs(working_dtype):
         return working_dtype, []
-    own = " and ".join(sorted(_name(dtype) for dtype in floating))
+    dtypes = " and ".join(sorted(_name(dtype) for dtype in floating))
     leaves = [leaf for leaf in pytree.tree_leaves((args, dict(kwargs))) if isinstance(leaf, torch.Tensor)]
     of_inputs = [_name(leaf.dtype) for leaf in leaves if is_real(leaf)]
     KEEPING_DTYPES.add(module)
@@ -63,12 +63,12 @@ def keep_dtypes_if_needed(
         if dtype in WORKING_DTYPES and runs(dtype):
             return dtype, [
                 f"the model doesn't run with its weights in {working_dtype}, since its code casts to other dtypes: "
-                f"it was compared as it is, with weights in {own}, on inputs in {dtype}"
+                f"it was compared as it is, with weights in {dtypes}, on inputs in {dtype}"
             ]
     KEEPING_DTYPES.discard(module)
     if in_onnxruntime and _runs(module, args, kwargs, None, None, train):
         raise UsageError(
-            f"the model runs as it is, with weights in {own}, but it can't be judged so: its code casts to a dtype "
+            f"the model runs as it is, with weights in {dtypes}, but it can't be judged so: its code casts to a dtype "
             f"of its own, and doesn't run with weights in {working_dtype}\n"
             "  what to do: cast to the dtype of the weights instead, as in x.to(self.linear.weight.dtype)"
         )

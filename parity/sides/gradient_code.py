@@ -37,10 +37,10 @@ def cells_with_gradient_code(
     """
     current = CurrentCell()
     # a hook of a module runs at its boundary, where the Cell around it sees what it does
-    found = {around for name in with_backward_hooks(module) for around in _prefixes(name)}
+    paths = {around for name in with_backward_hooks(module) for around in _prefixes(name)}
 
     def apply(kind: Function, args: tuple[Any, ...], run: Callable[[], Any]) -> Any:
-        found.add(current.paths[-1])
+        paths.add(current.paths[-1])
         return run()
 
     with contextlib.ExitStack() as stack:
@@ -48,11 +48,11 @@ def cells_with_gradient_code(
         stack.enter_context(torch.random.fork_rng(devices=()))
         stack.enter_context(DoublePrecision(working, kept))
         stack.enter_context(intercept_functions(apply))
-        stack.enter_context(_intercept_hooks(lambda: found.add(current.paths[-1])))
+        stack.enter_context(_intercept_hooks(lambda: paths.add(current.paths[-1])))
         stack.enter_context(torch.enable_grad())
         stack.enter_context(watch(module, current, cell_paths))
         module(*args, **kwargs)
-    return found
+    return paths
 
 
 @contextlib.contextmanager

@@ -70,8 +70,8 @@ class InterpreterSide:
     @property
     def capabilities(self) -> Capabilities:
         """Those of a program; only of one in float32 are the dtypes of a run in another dtype known."""
-        own = self.dtype != FLOAT64 or self._dtypes <= {FLOAT32}
-        numbers = OwnNumbers(own_precision=own, perturbations=SAMPLES if self.rounded else 1)
+        own_precision = self.dtype != FLOAT64 or self._dtypes <= {FLOAT32}
+        numbers = OwnNumbers(own_precision=own_precision, perturbations=SAMPLES if self.rounded else 1)
         calls = OwnCalls(keeps_state=self.second_call)
         return Capabilities(native_checks(self.working_dtype), numbers=numbers, calls=calls)
 
@@ -103,8 +103,8 @@ class InterpreterSide:
     def _form(self, dtype: str, perturbed: int) -> Program:
         # the float64 truth keeps its precision where the network casts to float32; so does this side
         same = as_dtype(dtype) == self.dtype and dtype != "float64"
-        own = self.keeps_all or self.capabilities.numbers.own_precision
-        same |= dtype == "float32" and self.dtype == FLOAT64 and own
+        own_precision = self.keeps_all or self.capabilities.numbers.own_precision
+        same |= dtype == "float32" and self.dtype == FLOAT64 and own_precision
         program = self.program
         if perturbed:
             program = perturb_program(program, self.rounded, perturbed, self.computed)
@@ -157,9 +157,9 @@ class InterpreterSide:
         records.faults.broken = run.wanted.grads and cotangents is not None and lacking
         if not run.wanted.grads or records.faults.broken:
             observer = BoundaryObserver(BoundaryKeys.of(program, run, names), records)
-            wanted = [*program.outputs, *updates.values()]
+            values = [*program.outputs, *updates.values()]
             results = execute(
-                program, inputs, wanted=wanted, draws=draws, observe=observer, evaluate=evaluate_or_remember
+                program, inputs, wanted=values, draws=draws, observe=observer, evaluate=evaluate_or_remember
             )
             records.state.updates = dict(zip(updates, results[len(program.outputs) :], strict=True))
             return records
@@ -174,18 +174,18 @@ class InterpreterSide:
             if is_floating(value.dtype)
         ]
         of_parameters = {n: v for n, v in backward.parameter_gradients.items() if v is not None}
-        wanted = [*program.outputs, *updates.values(), *of_parameters.values()]
-        wanted += [value for value in backward.input_gradients if value is not None]
+        values = [*program.outputs, *updates.values(), *of_parameters.values()]
+        values += [value for value in backward.input_gradients if value is not None]
         with_gradients = _with_data_of(program, backward.program)
         results = execute(
             with_gradients,
             [*inputs, *seeds],
-            wanted=wanted,
+            wanted=values,
             draws=draws,
             observe=observer,
             evaluate=evaluate_or_remember,
         )
-        computed = dict(zip(wanted, results, strict=True))
+        computed = dict(zip(values, results, strict=True))
         records.state.updates = {name: computed[value] for name, value in updates.items()}
         records.gradients.parameters = dict.fromkeys(backward.parameter_gradients)
         records.gradients.parameters |= {name: computed[value] for name, value in of_parameters.items()}

@@ -48,9 +48,9 @@ def reference_hint(network: Any) -> str:
     side = "network" if isinstance(network, JaxSide) else side_of(network)
     if side is None:
         return ""
-    given = "the side" if isinstance(network, JaxSide) else side
+    port = "the side" if isinstance(network, JaxSide) else side
     return (
-        f"\n  what to do: exchange the two: parity.compare(module, {given}, inputs); a network in JAX is a candidate, "
+        f"\n  what to do: exchange the two: parity.compare(module, {port}, inputs); a network in JAX is a candidate, "
         "made by `jax_side`, and the torch module is the reference"
     )
 

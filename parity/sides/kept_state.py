@@ -58,16 +58,16 @@ class KeptState:
 
     def __init__(self, owners: Iterable[tuple[str, Any]]) -> None:
         self._owners = list(owners)
-        self._copies = {name: _copy(place.read()) for name, place in self._places().items()}
+        self._copies = {name: _copy(location.read()) for name, location in self._places().items()}
 
     def changed(self) -> dict[StateName, int | float | None]:
         """Return what has changed since, with its value now if that is a number."""
-        found: dict[StateName, int | float | None] = {}
-        for name, place in self._places().items():
-            now = place.read()
+        changes: dict[StateName, int | float | None] = {}
+        for name, location in self._places().items():
+            now = location.read()
             if not _equal(self._copies.get(name, _ABSENT), now):
-                found[name] = now if isinstance(now, (int, float)) else None
-        return found
+                changes[name] = now if isinstance(now, (int, float)) else None
+        return changes
 
     def restore(self, names: Collection[StateName]) -> None:
         """Put names back to what they were; those that are unknown are left alone."""
@@ -77,19 +77,19 @@ class KeptState:
                 places[name].write(_copy(self._copies.get(name, _ABSENT)))
 
     def _places(self) -> dict[StateName, _Place]:
-        found: dict[StateName, _Place] = {}
+        locations: dict[StateName, _Place] = {}
         for path, owner in self._owners:
             for kind in custom_classes(type(owner)):
                 names = [name for name, value in vars(kind).items() if _is_data(name, value)]
-                found |= {StateName(path, name): _Place(kind, name) for name in names}
+                locations |= {StateName(path, name): _Place(kind, name) for name in names}
             excluded = OF_EVERY_MODULE if isinstance(owner, torch.nn.Module) else _OF_EVERY_CELL
-            own = [name for name, value in vars(owner).items() if name not in excluded and _is_data(name, value)]
-            found |= {StateName(path, name): _Place(vars(owner), name) for name in own}
+            own_names = [name for name, value in vars(owner).items() if name not in excluded and _is_data(name, value)]
+            locations |= {StateName(path, name): _Place(vars(owner), name) for name in own_names}
             if isinstance(owner, torch.nn.Module):
-                found |= {StateName(path, name): _Place(owner._buffers, name) for name in owner._buffers}
+                locations |= {StateName(path, name): _Place(owner._buffers, name) for name in owner._buffers}
             elif isinstance(owner, Cell):
-                found |= {StateName(path, name): _Place(vars(p), "_array") for name, p in owner._params.items()}
-        return found
+                locations |= {StateName(path, name): _Place(vars(p), "_array") for name, p in owner._params.items()}
+        return locations
 
 
 def _is_data(name: str, value: Any) -> bool:

@@ -67,7 +67,7 @@ def _tolerance(*arrays: Array) -> float:
     return math.sqrt(max(floating)) * largest if math.isfinite(largest) else 0.0
 
 
-def _close(one: Array, other: Array, tolerance: float) -> bool:
+def _close(array: Array, other: Array, tolerance: float) -> bool:
     if tolerance == 0.0:
-        return bool(np.array_equal(one, other))
-    return bool(np.all(np.abs(one.astype(np.float64) - other.astype(np.float64)) <= tolerance))
+        return bool(np.array_equal(array, other))
+    return bool(np.all(np.abs(array.astype(np.float64) - other.astype(np.float64)) <= tolerance))

@@ -78,7 +78,7 @@ def _perturb_input(value: Given, generator: np.random.Generator, units: float) -
     if value is None:
         return None
     if isinstance(value, (list, tuple)):
-        return [_perturb(one, generator, units) for one in value]
+        return [_perturb(item, generator, units) for item in value]
     return _perturb(np.asarray(value), generator, units)
 
 

@@ -103,8 +103,8 @@ class OnnxModelSide:
     def run(self, run: Run) -> Records:
         """Run once; the outputs are the root's, in order. A feed has no effect, since inner Cells aren't visible."""
         records = Records()
-        given = self._inputs_of(run)
-        results = self._run_from_same_codes(given, records) if run.numbers.same_codes else self.session.run(given)
+        inputs = self._inputs_of(run)
+        results = self._run_from_same_codes(inputs, records) if run.numbers.same_codes else self.session.run(inputs)
         outputs = tensors_of(results)
         partners, notes = self.pair_results(run, list(outputs))
         elsewhere = [] if self.provider == "cpu" else self.session.nodes_elsewhere()
@@ -123,14 +123,14 @@ class OnnxModelSide:
 
     def runtime_model(self, run: Run) -> RuntimeModel:
         """Return the file with its inputs, to be run with other settings; without outputs if some aren't numbers."""
-        given = self._inputs_of(run)
+        inputs = self._inputs_of(run)
         names = [value.name for value in self.graph.output]
         if not all(_is_numbers(value.type) for value in self.graph.output):
-            return RuntimeModel(self.model, given, {}, self.provider)
+            return RuntimeModel(self.model, inputs, {}, self.provider)
         partners, _ = self.pair_results(run, names)
         slots = run.reference.root_slots(names, partners)
         outputs = {Key("", 0, OUTPUT, slot): name for slot, name in zip(slots, names, strict=True)}
-        return RuntimeModel(self.model, given, outputs, self.provider)
+        return RuntimeModel(self.model, inputs, outputs, self.provider)
 
     def _inputs_of(self, run: Run) -> dict[str, Given]:
         if run.call.arguments is None:
@@ -143,7 +143,7 @@ class OnnxModelSide:
         """Return the outputs computed from the codes of float64, or end to end if these codes can't be computed."""
         model = self.model if isinstance(self.model, onnx.ModelProto) else onnx.load(self.model)
         cut = CodesOfFloat64(model, self.provider)
-        arrays = {name: given for name, given in inputs.items() if isinstance(given, np.ndarray)}
+        arrays = {name: value for name, value in inputs.items() if isinstance(value, np.ndarray)}
         outputs = cut.run(arrays) if len(arrays) == len(inputs) else None
         if outputs is None:
             return self.session.run(inputs)
@@ -159,17 +159,17 @@ class OnnxModelSide:
             else []
         )
         partners: list[int | None] = [expected_names.index(name) if name in expected_names else None for name in names]
-        by_name = [name for name, place in zip(names, partners, strict=True) if place is not None]
-        free = [place for place in range(len(slots)) if place not in partners]
-        for i, place in enumerate(partners):
-            if place is None and free:
+        by_name = [name for name, partner in zip(names, partners, strict=True) if partner is not None]
+        free = [position for position in range(len(slots)) if position not in partners]
+        for i, partner in enumerate(partners):
+            if partner is None and free:
                 partners[i] = free.pop(0)
         if len(names) < 2 or len(slots) < 2 or not run.reference.slots:
             return partners, []
         pairs = [
-            f"{name} with {slots[place]}"
-            for name, place in zip(names, partners, strict=True)
-            if place is not None and name not in by_name
+            f"{name} with {slots[partner]}"
+            for name, partner in zip(names, partners, strict=True)
+            if partner is not None and name not in by_name
         ]
         hows = {"by name": by_name, "by position": pairs}
         how = "; ".join(f"{how} {', '.join(which)}" for how, which in hows.items() if which)
@@ -192,7 +192,7 @@ class OnnxModelSide:
         elif not structured and sorted(map(plain_slot, self.names)) == sorted(plain_slot(v.name) for v in inputs):
             by_name = dict(zip(map(plain_slot, self.names), values, strict=True))
             values = [by_name[plain_slot(value.name)] for value in inputs]
-        return {name: _to_input(one, kind) for (name, kind), one in zip(element_types.items(), values, strict=True)}
+        return {name: _to_input(value, kind) for (name, kind), value in zip(element_types.items(), values, strict=True)}
 
 
 def output_names(model: str | PathLike[str]) -> list[str]:
@@ -227,7 +227,7 @@ def _to_input(value: Any, kind: int) -> Given:
     if value is None:
         return None
     if isinstance(value, (list, tuple)):
-        return [_in_element_type(as_array(one), kind) for one in value]
+        return [_in_element_type(as_array(item), kind) for item in value]
     return _in_element_type(as_array(value), kind)
 
 
@@ -261,7 +261,7 @@ def _number_of(text: str) -> int:
 
 def legend(outputs: Mapping[str, Mapping[str, Array]]) -> list[str]:
     """Return a note on the numbers that represent strings, if there are any."""
-    items = [item for found in outputs.values() for item in found.values() if item.dtype.kind == "U"]
+    items = [item for arrays in outputs.values() for item in arrays.values() if item.dtype.kind == "U"]
     texts = sorted({text for item in items for text in item.reshape(-1).tolist()})
     examples = ", ".join(f"{_number_of(text)} for {text[:MAX_TEXT_LENGTH]!r}" for text in texts[:MAX_TEXTS])
     more = f" and {len(texts) - MAX_TEXTS} others" if len(texts) > MAX_TEXTS else ""

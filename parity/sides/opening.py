@@ -81,20 +81,20 @@ class Opener:
     open: Callable[[Given], Side] | None = None
 
 
-def _open_module(given: Given) -> Side:
-    return TorchSide.of_options(given.name, given.network, given.args, given.kwargs, given.options)
+def _open_module(request: Given) -> Side:
+    return TorchSide.of_options(request.name, request.network, request.args, request.kwargs, request.options)
 
 
-def _open_program(given: Given) -> Side:
-    dtype, seed = given.options.dtype, given.options.seed
-    return InterpreterSide(given.name, given.network, given.args, given.kwargs, working_dtype=dtype, seed=seed)
+def _open_program(request: Given) -> Side:
+    dtype, seed = request.options.dtype, request.options.seed
+    return InterpreterSide(request.name, request.network, request.args, request.kwargs, working_dtype=dtype, seed=seed)
 
 
-def _open_model(given: Given) -> Side:
-    dtype, names = WORKING_DTYPES[given.options.dtype].onnxruntime, names_of_inputs(given)
-    provider = given.options.provider
+def _open_model(request: Given) -> Side:
+    dtype, names = WORKING_DTYPES[request.options.dtype].onnxruntime, names_of_inputs(request)
+    provider = request.options.provider
     return OnnxModelSide(
-        given.name, given.network, given.args, given.kwargs, dtype=dtype, provider=provider, names=names
+        request.name, request.network, request.args, request.kwargs, dtype=dtype, provider=provider, names=names
     )
 
 
@@ -119,26 +119,26 @@ def kind_of(network: Any) -> Kind:
     return next((opener.kind for opener in OPENERS if opener.fits(network)), Kind.UNKNOWN)
 
 
-def open_side(given: Given) -> Side:
+def open_side(request: Given) -> Side:
     """Return the side of a network.
 
     Raises:
         UsageError: it can't be opened by itself.
     """
-    kind = kind_of(given.network)
+    kind = kind_of(request.network)
     opener = next((opener for opener in OPENERS if opener.kind is kind), None)
     if opener is not None and opener.open is not None:
-        return opener.open(given)
-    if given.reference is None:
-        kinds, hint = "a torch module or a program", reference_hint(given.network)
+        return opener.open(request)
+    if request.reference is None:
+        kinds, hint = "a torch module or a program", reference_hint(request.network)
     else:
         kinds = "a torch module or a program, a Cell, a network in JAX as a side, or an ONNX model or file"
-        hint = candidate_hint(given.network)
-    raise UsageError(f"the {given.name} must be {kinds}, given {type(given.network).__name__}{hint}")
+        hint = candidate_hint(request.network)
+    raise UsageError(f"the {request.name} must be {kinds}, given {type(request.network).__name__}{hint}")
 
 
-def names_of_inputs(given: Given) -> list[str]:
+def names_of_inputs(request: Given) -> list[str]:
     """The reference's names of the inputs, in flat order of the arguments."""
-    if kind_of(given.reference) is Kind.PROGRAM:
-        return input_names(given.reference)
-    return [slot for _, slot in sorted(input_slots(given.reference, given.args, given.kwargs))]
+    if kind_of(request.reference) is Kind.PROGRAM:
+        return input_names(request.reference)
+    return [slot for _, slot in sorted(input_slots(request.reference, request.args, request.kwargs))]

@@ -67,14 +67,14 @@ class RightGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
             with torch._C.DisableTorchFunction():  # without this mode, no other one would see the operator
                 return func(*args, **keywords)
         right = func(*pytree.tree_map_only(torch.Tensor, _plain, args), **keywords)
-        own = func(*args, **keywords)
-        pairs = [(a, b) for a, b in zip(own, right, strict=True) if a is not None and b is not None and b.numel()]
+        gradients = func(*args, **keywords)
+        pairs = [(a, b) for a, b in zip(gradients, right, strict=True) if a is not None and b is not None and b.numel()]
         share = max((_relative_error(a, b) for a, b in pairs), default=0.0)
         if not share > SAME:
-            return own
+            return gradients
         operator, path = f"aten.{func.overloadpacket.__name__}", self._path_of(args)
-        known = self.faults.get((path, operator))
-        if known is None or share > known.share:
+        fault = self.faults.get((path, operator))
+        if fault is None or share > fault.share:
             self.faults[path, operator] = OperatorFault(path, operator, _CONDITION, share)
         return right
 
@@ -88,8 +88,8 @@ class RightGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 for name, tensor in tensors
                 if (path := name.rpartition(".")[0]) in paths and tensor.layout == torch.strided and tensor.numel()
             }
-        given = [a.data_ptr() for a in args[2:] if isinstance(a, torch.Tensor)]
-        return next((self._owners[pointer] for pointer in given if pointer in self._owners), "")
+        pointers = [a.data_ptr() for a in args[2:] if isinstance(a, torch.Tensor)]
+        return next((self._owners[pointer] for pointer in pointers if pointer in self._owners), "")
 
 
 _BATCH_NORM = frozenset({torch.ops.aten.native_batch_norm_backward.default, torch.ops.aten.batch_norm_backward.default})
@@ -110,8 +110,8 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(tensor, memory_format=torch.contiguous_format).copy_(tensor)
 
 
-def _relative_error(own: torch.Tensor, right: torch.Tensor) -> float:
+def _relative_error(gradient: torch.Tensor, right: torch.Tensor) -> float:
     """The largest difference, relative to the largest element; 0 where either isn't finite."""
-    error = float((own.double() - right.double()).abs().max())
+    error = float((gradient.double() - right.double()).abs().max())
     scale = float(right.double().abs().max())
     return error / scale if scale > 0 and error < float("inf") else 0.0

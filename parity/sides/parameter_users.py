@@ -17,10 +17,10 @@ def shared_parameters_of(program: Program) -> set[str]:
 
 def _users(program: Program) -> dict[str, set[str]]:
     """The paths of the Cells that use each parameter, looked for once: a program is run many times."""
-    known: dict[str, set[str]] | None = program.__dict__.get("_parameter_users")
-    if known is None:
-        known = program.__dict__["_parameter_users"] = _look_for_users(program)
-    return known
+    users: dict[str, set[str]] | None = program.__dict__.get("_parameter_users")
+    if users is None:
+        users = program.__dict__["_parameter_users"] = _look_for_users(program)
+    return users
 
 
 def _look_for_users(program: Program) -> dict[str, set[str]]:

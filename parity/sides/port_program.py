@@ -49,10 +49,10 @@ def in_names_of_module(traced: TracedProgram, pairing: Pairing, weights: Weights
     """Return the program with the paths of the paired modules, and their parameters by name and in their layout."""
     program, modules = traced.program, pairing.module_of
     arrangements = {id(entry.parameter): entry.arrangement for entry in weights.unique()}
-    found = {name: arrangements.get(id(parameter)) for name, parameter in traced.parameters.items()}
-    axes = {name: arrangement for name, arrangement in found.items() if isinstance(arrangement, Axes)}
-    own = {arrangement.name: name for name, arrangement in reversed(axes.items())}  # the first of several copies
-    names = {name: source for source, name in own.items()}
+    by_name = {name: arrangements.get(id(parameter)) for name, parameter in traced.parameters.items()}
+    axes = {name: arrangement for name, arrangement in by_name.items() if isinstance(arrangement, Axes)}
+    port_names = {arrangement.name: name for name, arrangement in reversed(axes.items())}  # the first of several copies
+    names = {name: source for source, name in port_names.items()}
     names |= {name: name for name in names.values()}
     calls = tuple(replace(call, path=modules.get(call.path, OWN + call.path)) for call in program.calls)
 

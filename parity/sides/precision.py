@@ -204,7 +204,7 @@ def _has_several_tensors(index: Any) -> bool:
 
     Before 2.15 it does so for every index.
     """
-    return isinstance(index, tuple) and sum(isinstance(place, (torch.Tensor, np.ndarray, list)) for place in index) > 1
+    return isinstance(index, tuple) and sum(isinstance(part, (torch.Tensor, np.ndarray, list)) for part in index) > 1
 
 
 @functools.lru_cache(maxsize=10_000)

@@ -41,7 +41,7 @@ def by_cell(nodes: Sequence[tuple[str, str]], graph: onnx.GraphProto) -> str:
     """Return the operators of nodes, given with their names, by Cells: `Attention in encoder (2), Mod in head`."""
     cells = {node.name: _cell(node) for node in graph.node}
     places = Counter(f"{visible_name(kind)} in {cells.get(name, 'an unknown Cell')}" for kind, name in nodes)
-    shown = [place + (f" ({count})" if count > 1 else "") for place, count in places.most_common(SHOWN)]
+    shown = [description + (f" ({count})" if count > 1 else "") for description, count in places.most_common(SHOWN)]
     more = f" and {len(places) - SHOWN} more places" if len(places) > SHOWN else ""
     return f"{', '.join(shown)}{more}"
 

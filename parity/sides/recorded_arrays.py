@@ -37,9 +37,9 @@ class RecordedArrays:
 
     def of(self, tensor: torch.Tensor) -> Array | None:
         """Return the array of a tensor; None if it isn't known."""
-        known = self._of_tensors.get(id(tensor))
-        if known is not None and known[0]() is tensor and known[1] == tensor._version:
-            return known[2]
+        recorded = self._of_tensors.get(id(tensor))
+        if recorded is not None and recorded[0]() is tensor and recorded[1] == tensor._version:
+            return recorded[2]
         if self._last_gradient is not None:
             gradient, version, array = self._last_gradient
             if tensor._version == gradient._version == version and _is_same_memory(tensor, gradient):

@@ -63,11 +63,11 @@ def evaluate_or_remember(
     if not op.traits.recurrent:
         return evaluate(op, operands, attributes, types)
     key = (op.name, *sorted(attributes.items()), *map(_identity, operands))
-    known = _results.get(key)
-    if known is None:
-        known = evaluate(op, operands, attributes, types)
-        _results.add(key, known)
-    return tuple(array.copy() for array in known)
+    results = _results.get(key)
+    if results is None:
+        results = evaluate(op, operands, attributes, types)
+        _results.add(key, results)
+    return tuple(array.copy() for array in results)
 
 
 def _identity(array: Array | None) -> tuple[Any, ...] | None:

@@ -30,7 +30,7 @@ def cell_reports(reference: Side, records: Records) -> dict[str, CellReport]:
     if not isinstance(reference, TorchSide):
         return {path: CellReport(path, classes[path], count) for path, count in calls.items()}
     reports: dict[str, CellReport] = {}
-    used = used_parameters(records)
+    in_use = used_parameters(records)
     for path, class_name, module in named_modules(reference.module):
         if path in calls:
             reports[path] = CellReport(path, classes[path], calls[path])
@@ -38,14 +38,14 @@ def cell_reports(reference: Side, records: Records) -> dict[str, CellReport]:
             if can_run(module) and kind_of_module(module) not in CONTAINERS:
                 reports[path] = CellReport(path, class_name, 0, presence=UNPAIRED)
         elif can_run(module):
-            reports[path] = CellReport(path, class_name, 0, presence=presence_without_calls(path, module, used))
+            reports[path] = CellReport(path, class_name, 0, presence=presence_without_calls(path, module, in_use))
     return reports
 
 
-def presence_without_calls(path: str, module: torch.nn.Module, used: Collection[str]) -> str:
+def presence_without_calls(path: str, module: torch.nn.Module, in_use: Collection[str]) -> str:
     """Return INLINED for a module that is never called itself though its parameters are used; else NOT_REACHED."""
-    own = {f"{path}.{name}" for name, p in module.named_parameters() if p.requires_grad}
-    return INLINED if own and own <= set(used) else NOT_REACHED
+    own_parameters = {f"{path}.{name}" for name, p in module.named_parameters() if p.requires_grad}
+    return INLINED if own_parameters and own_parameters <= set(in_use) else NOT_REACHED
 
 
 def used_parameters(records: Records) -> set[str]:

@@ -136,8 +136,8 @@ def weights_of_one(program: Program, other: Program) -> frozenset[str]:
         constants = [each for each in program.constants if each.value.dtype == FLOAT32 and each.data.size > 1]
         return {each.value.name: np.sort(each.data, axis=None).tobytes() for each in constants}
 
-    theirs = set(tensors(other).values())
-    return frozenset(name for name, elements in tensors(program).items() if elements not in theirs)
+    other_tensors = set(tensors(other).values())
+    return frozenset(name for name, elements in tensors(program).items() if elements not in other_tensors)
 
 
 def perturb_attributes(module: torch.nn.Module, buffers: Collection[str]) -> None:

@@ -127,13 +127,14 @@ class ReferenceRun:
         """Match the root's result with the reference's; with itself in the reference's first run."""
         return match_results(self.result or result, result, is_port=is_port)
 
-    def root_slots(self, own: Sequence[str], partners: Sequence[int | None]) -> list[str]:
+    def root_slots(self, own_slots: Sequence[str], partners: Sequence[int | None]) -> list[str]:
         """Return the names to record the root's outputs under: the reference's, for outputs with a partner there."""
-        theirs = self.slots.get(("", 0, OUTPUT))
-        if theirs is None:
-            return list(own)
+        reference_slots = self.slots.get(("", 0, OUTPUT))
+        if reference_slots is None:
+            return list(own_slots)
         return [
-            additional_slot(slot) if place is None else theirs[place] for slot, place in zip(own, partners, strict=True)
+            additional_slot(slot) if partner is None else reference_slots[partner]
+            for slot, partner in zip(own_slots, partners, strict=True)
         ]
 
     def lacks_outputs(self, partners: Sequence[int | None]) -> bool:
@@ -143,7 +144,7 @@ class ReferenceRun:
     def root_cotangents(self, partners: Sequence[int | None]) -> list[Array | None]:
         """Return the cotangents in the order of outputs with these partners in the reference."""
         cotangents = list(self.cotangents or [])
-        return [None if place is None or place >= len(cotangents) else cotangents[place] for place in partners]
+        return [None if partner is None or partner >= len(cotangents) else cotangents[partner] for partner in partners]
 
 
 @dataclass(frozen=True)

@@ -63,5 +63,5 @@ def same_arguments(
 ) -> dict[tuple[str, int], dict[int, int]]:
     """Return the arguments that are one tensor, of which a run has several copies; none that are joined."""
     leaves = pytree.tree_leaves(arguments)
-    same = same_tensors([leaves[place] for place, _ in input_slots(module, *arguments)])
+    same = same_tensors([leaves[position] for position, _ in input_slots(module, *arguments)])
     return {("", 0): same} if same and ("", 0) not in joined else {}

@@ -113,9 +113,9 @@ def _draws(func: Any, args: Any, kwargs: Any) -> bool:
     defaults = {
         argument.name: argument.default_value for argument in func._schema.arguments if argument.has_default_value()
     }
-    given = defaults | dict(zip(names, args, strict=False)) | kwargs
-    never = any(given.get(name) == 0.0 for name in ("dropout_p", "dropout"))
-    return not never and not any(given.get(name) is False for name in ("train", "training"))
+    arguments = defaults | dict(zip(names, args, strict=False)) | kwargs
+    never = any(arguments.get(name) == 0.0 for name in ("dropout_p", "dropout"))
+    return not never and not any(arguments.get(name) is False for name in ("train", "training"))
 
 
 FUNCTIONS = ops_with(lambda of: of.in_torch and not of.exact)

@@ -105,16 +105,16 @@ class Recorder(Visitor):
     def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """Record, and return the replacement of, a tensor that enters a Cell."""
         call, inputs = self.records.calls[number], self.running[-1].inputs
-        place = call.path, call.index
+        call_key = call.path, call.index
         first = next((i for i, (other, _) in enumerate(inputs) if other is tensor), None)
-        if place in self.joined:
-            joined = self.joined[place].get(position)
+        if call_key in self.joined:
+            joined = self.joined[call_key].get(position)
             if joined is not None and (first is not None or not number):  # the root has a copy of each argument
                 inputs.append((tensor, inputs[joined][1]))
                 return inputs[joined][1]
         elif first is not None:
-            self.records.boundaries.same.setdefault(place, {})[position] = first
-        reference = self.run.reference.slots.get((*place, INPUT), [])
+            self.records.boundaries.same.setdefault(call_key, {})[position] = first
+        reference = self.run.reference.slots.get((*call_key, INPUT), [])
         name = reference_slot(slot, self.slots[number], reference)
         inputs.append((tensor, self._cross(number, INPUT, INPUT_GRADIENT, name, tensor)))
         return inputs[-1][1]
@@ -213,20 +213,20 @@ class Recorder(Visitor):
         """Record the tensor at a boundary; return the value to pass on, after its array, if that was recorded."""
         bare = tensor.detach().resolve_conj()
         whole = bare if self.double is None else widen(bare)
-        own = self._with_array(whole, key, self.replay.value)
+        value = self._with_array(whole, key, self.replay.value)
         array = None
         if self.run.wanted.inner or not key.path:
-            array = self.recorded.of(tensor) if own is bare else None
-            array = as_array(own).copy() if array is None else array
+            array = self.recorded.of(tensor) if value is bare else None
+            array = as_array(value).copy() if array is None else array
             if self.run.wanted.passes is not None and self.run.wanted.passes(key, array):
                 self.records.add_slot(key)
             else:
                 self.records.add(key, array)
-        to_pass = self.value_to_pass(key, own)
+        to_pass = self.value_to_pass(key, value)
         passed = self._with_array(to_pass, key, self.replay.gradient)
         if passed is not to_pass:
             return None, passed
-        return array if passed is own else self.recorded.of(passed), passed
+        return array if passed is value else self.recorded.of(passed), passed
 
     def _with_array(self, tensor: torch.Tensor, key: Key, change: Callable[[Key, Array], Array]) -> torch.Tensor:
         """Return a tensor with what a function returns for its array, where choices are replayed."""

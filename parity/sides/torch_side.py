@@ -193,27 +193,27 @@ class TorchSide:
         if path not in modules:
             return {}
         with in_mode(self.module, self.train):
-            found = {name: value for name, value in vars(modules[path]).items() if not name.startswith("_")}
-        plain = {name: value for name, value in found.items() if _is_plain(value)}
+            attributes = {name: value for name, value in vars(modules[path]).items() if not name.startswith("_")}
+        plain = {name: value for name, value in attributes.items() if _is_plain(value)}
         return {"class": type(modules[path]).__name__, **plain}
 
     def definition(self, path: str) -> CodeLine | None:
         """The line at which `forward` of the module at a path begins; None if there is no such module."""
-        found = (inner for name, _, inner in named_modules(self.module) if name == path)
-        module = next(found, None)
+        modules = (inner for name, _, inner in named_modules(self.module) if name == path)
+        module = next(modules, None)
         return None if module is None else definition_of(module.forward)
 
     @contextlib.contextmanager
     def with_settings(self, path: str, values: Mapping[str, Any]) -> Iterator[None]:
         """Within the context, attributes of the module at a path, which it has itself, have other values."""
-        own = vars({name: inner for name, _, inner in named_modules(self.module)}[path])
-        before = {name: own[name] for name in values}
-        own.update(values)
+        attributes = vars({name: inner for name, _, inner in named_modules(self.module)}[path])
+        before = {name: attributes[name] for name in values}
+        attributes.update(values)
         programs, self._known.programs = self._known.programs, {}
         try:
             yield
         finally:
-            own.update(before)
+            attributes.update(before)
             self._known.programs = programs
 
     def cells_with_gradient_code(self) -> set[str]:
@@ -229,14 +229,14 @@ class TorchSide:
         """Run once; see `Run`."""
         manual_seed(self.seed)
         with self._in_dtype(run) as kept:
-            given = self._given(run)
+            arguments = self._given(run)
             dtype = torch_dtype(as_dtype(run.dtype))
-            inputs, earlier = self._inputs(given, dtype, grads=run.wanted.grads), self._earlier(run, dtype)
+            inputs, earlier = self._inputs(arguments, dtype, grads=run.wanted.grads), self._earlier(run, dtype)
             with (
                 recording(run, self.dtype, kept, self.shares, self.joined) as recorder,
                 other_numbers(self.module, run, self.rounded, self.computed, at_boundaries=self._known.takes_numbers),
             ):
-                recorder.records.boundaries.same |= same_arguments(self.module, given, self.joined)
+                recorder.records.boundaries.same |= same_arguments(self.module, arguments, self.joined)
                 self._call_earlier(recorder, earlier)
                 with observing(self.module, recorder) as draws:
                     buffers = {name: dense(buffer).clone() for name, buffer in named_buffers(self.module)}
@@ -268,7 +268,7 @@ class TorchSide:
     def _earlier(self, run: Run, dtype: torch.dtype) -> list[TorchInputs]:
         """The inputs of the calls before."""
         arguments = [self.arguments] if run.call.second is not None else run.call.before
-        return [self._inputs(one, dtype, grads=False) for one in arguments]
+        return [self._inputs(call, dtype, grads=False) for call in arguments]
 
     def _inputs(self, arguments: Arguments, dtype: torch.dtype, *, grads: bool) -> TorchInputs:
         return inputs_in(self.module, arguments, dtype, self.dtype, grads=grads)

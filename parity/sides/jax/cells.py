@@ -37,13 +37,13 @@ def as_function(side: JaxSide) -> tuple[Any, Call]:
 
 def parameter_names(params: Any) -> list[tuple[str, Any]]:
     """Return the arrays of a pytree with their names: `blocks.0.fc.kernel`; collections are left out."""
-    found = []
+    parameters = []
     for path, leaf in jax.tree_util.tree_flatten_with_path(params)[0]:
         parts = [str(getattr(part, "key", getattr(part, "idx", getattr(part, "name", part)))) for part in path]
         if parts and parts[0] in COLLECTIONS:
             parts = parts[1:]
-        found.append((".".join(parts), leaf))
-    return found
+        parameters.append((".".join(parts), leaf))
+    return parameters
 
 
 def has_modules(side: JaxSide) -> bool:
@@ -164,8 +164,8 @@ def _observed(modules: dict[str, Any], observer: Observer) -> Iterator[None]:
             cls.__call__ = observed(original)
         yield
     finally:
-        for cls, (original, own) in before.items():
-            if own:
+        for cls, (original, has_own_call) in before.items():
+            if has_own_call:
                 cls.__call__ = original
             else:
                 del cls.__call__

@@ -102,15 +102,15 @@ class JaxNetwork:
 
     def run(self, run: Run) -> Records:
         """Run once; see `Run`. A feed has no effect, since inner Cells aren't visible."""
-        result, known = self.program.result, run.reference
-        match = known.match_result(result, is_port=True)
-        cotangents = known.root_cotangents(match.partners)
+        result, reference = self.program.result, run.reference
+        match = reference.match_result(result, is_port=True)
+        cotangents = reference.root_cotangents(match.partners)
         records = Records()
         records.record_result(result, match)
         records.gradients.cotangents = cotangents
         fit = all(c is None or c.shape == x.shape for c, x in zip(cotangents, self.program.outputs, strict=False))
-        records.faults.broken = run.wanted.grads and (known.lacks_outputs(match.partners) or not fit)
-        grads = run.wanted.grads and known.cotangents is not None and not records.faults.broken
+        records.faults.broken = run.wanted.grads and (reference.lacks_outputs(match.partners) or not fit)
+        grads = run.wanted.grads and reference.cotangents is not None and not records.faults.broken
         tensors = self._tensors(run.call.arguments or self.arguments, run.dtype)
         with jax.enable_x64(run.dtype == "float64"), report_user_errors("jax_side", "when the network was run"):
             params, network = self._function(run.dtype)
@@ -126,10 +126,10 @@ class JaxNetwork:
             if run.dtype == "float64":
                 results = self._in_double(results, grads, bool(run.numbers.perturbed))
             outputs, of_variables, of_inputs = results(variables, list(map(jnp.asarray, tensors)), cotangents)
-        slots = known.root_slots([path or "result" for path in result.paths()], match.partners)
+        slots = reference.root_slots([path or "result" for path in result.paths()], match.partners)
         for slot, output in zip(slots, outputs, strict=True):
             records.add(Key("", 0, OUTPUT, slot), np.asarray(output))
-        inputs = known.slots.get(("", 0, INPUT), self._structure.paths())
+        inputs = reference.slots.get(("", 0, INPUT), self._structure.paths())
         floating = [slot for slot, tensor in zip(inputs, tensors, strict=True) if is_floating(tensor)]
         for slot, gradient in zip(floating, of_inputs, strict=False):
             records.add(Key("", 0, INPUT_GRADIENT, slot), np.asarray(gradient))
