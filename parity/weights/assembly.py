@@ -87,9 +87,11 @@ class Assembly:
 
     def with_names(self, names: Iterable[str]) -> Assembly:
         """Return the assembly of other tensors, in the order of `all_names`."""
-        given = iter(names)
+        new_names = iter(names)
         sources = tuple(
-            replace(source, of=tuple(next(given) for _ in source.of)) if isinstance(source, Computed) else next(given)
+            replace(source, of=tuple(next(new_names) for _ in source.of))
+            if isinstance(source, Computed)
+            else next(new_names)
             for source in self.sources
         )
         return replace(self, sources=sources)
@@ -173,10 +175,10 @@ def parse_assembly(value: Mapping[str, Any], where: str) -> Assembly:
         raise UsageError(
             f"{where}: there are {', '.join(sorted(_KEYS))} beside `from`, given {', '.join(sorted(unknown))}"
         )
-    given = value["from"]
-    items = [given] if isinstance(given, str) else given
+    origin = value["from"]
+    items = [origin] if isinstance(origin, str) else origin
     if not isinstance(items, list) or not items:
-        raise UsageError(f"{where}: `from` must be a name or a list of names, given {given!r}")
+        raise UsageError(f"{where}: `from` must be a name or a list of names, given {origin!r}")
     sources: list[str | Computed] = []
     for item in items:
         if isinstance(item, dict) and "computed" in item:

@@ -140,8 +140,8 @@ def _read_pickled(path: str) -> Checkpoint:
         _require_plain(path, name, tensor)
         checkpoint.arrays[name] = as_array(tensor)
         if tensor.numel():
-            place = (tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.shape, tensor.stride())
-            by_place.setdefault(place, []).append(name)
+            storage_key = (tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.shape, tensor.stride())
+            by_place.setdefault(storage_key, []).append(name)
     if not checkpoint.arrays:
         raise UsageError(f"{path} holds no parameters{': ' * bool(checkpoint.skipped)}{', '.join(checkpoint.skipped)}")
     checkpoint.ties = [tuple(names) for names in by_place.values() if len(names) > 1]

@@ -101,7 +101,7 @@ def _to_port(checkpoint: Checkpoint, target: str, weight_map: WeightMap) -> Conv
         for name, sources in ported.made_of.items()
     )
     shapes = {link.torch: ported.arrays[link.cells[0]].shape for link in links}
-    drops = tuple(Drop(name, "the map doesn't use it") for name in ported.left)
+    drops = tuple(Drop(name, "the map doesn't use it") for name in ported.unused)
     return Conversion(
         False, links, (shapes, _shapes(ported.arrays)), drops, tuple(_skipped_note(checkpoint)), "the port"
     )

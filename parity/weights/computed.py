@@ -101,13 +101,13 @@ class Computed:
 
     def compute(self, arrays: Arrays) -> Array:
         """Return the tensor; raise `UsageError` if the shapes don't fit each other."""
-        given = [arrays[name] for name in self.of]
+        operands = [arrays[name] for name in self.of]
         try:
-            result = FORMS[self.form].compute(given, dict(self.numbers))
+            result = FORMS[self.form].compute(operands, dict(self.numbers))
         except ValueError as error:
-            shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in zip(self.of, given, strict=True))
+            shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in zip(self.of, operands, strict=True))
             raise UsageError(f"{self.form} takes {FORMS[self.form].what}; the shapes don't fit: {shapes}") from error
-        return np.asarray(result).astype(given[0].dtype, copy=False)
+        return np.asarray(result).astype(operands[0].dtype, copy=False)
 
     def __str__(self) -> str:
         return f"{self.form} of {', '.join(self.of)}"

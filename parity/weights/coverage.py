@@ -23,14 +23,14 @@ class Place:
         parameter: `id` of the parameter.
         shape: its shape.
         arrangement: how it is computed from the module's.
-        given: whether `weights=` says so.
+        is_explicit: whether `weights=` says so.
     """
 
     path: str
     parameter: int
     shape: tuple[int, ...]
     arrangement: Arrangement
-    given: bool
+    is_explicit: bool
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Ties:
     @classmethod
     def of(cls, places: Sequence[Place], arrays: Arrays) -> Ties:
         """Return those of a candidate: its parameters that `weights=` takes from several of the module's, all equal."""
-        given = {place.parameter for place in places if place.given}
+        explicit = {place.parameter for place in places if place.is_explicit}
         first: dict[int, Axes] = {}
         into: dict[str, tuple[str, Callable[[Array], Array]]] = {}
         for place in places:
-            if place.parameter not in given or not isinstance(place.arrangement, Axes):
+            if place.parameter not in explicit or not isinstance(place.arrangement, Axes):
                 continue
             main, other = first.setdefault(place.parameter, place.arrangement), place.arrangement
             if other.name in (main.name, *into) or main.name in into:
@@ -99,19 +99,20 @@ def _moved(source: Axes, target: Axes) -> Callable[[Array], Array]:
 
 
 def merge_copies(
-    copies: Iterable[tuple[Arrangement, Array]], own: Callable[[str, Array], Array], result: dict[str, Array]
+    copies: Iterable[tuple[Arrangement, Array]], module_values: Callable[[str, Array], Array], result: dict[str, Array]
 ) -> None:
     """Bring a candidate's parameters into the module's layouts: of several copies, the first that differs counts.
 
     Args:
         copies: how each is computed from the module's, and its values.
-        own: returns the module's values, which elements have that no copy has, for a name and a part of a copy.
+        module_values: returns the module's values, which elements have that no copy has, for a name and a part of a
+            copy.
         result: by name in the module. Changed in place.
     """
     for arrangement, array in copies:
         has = arrangement.to_module(np.ones(array.shape))
         for name, part in arrangement.to_module(array).items():
-            unchanged = own(name, part)
+            unchanged = module_values(name, part)
             before = result.get(name, unchanged)
             result[name] = np.where((has[name] != 0) & (before == unchanged), part, before)
 
@@ -150,7 +151,7 @@ class Coverage:
 
     def is_given(self, name: str) -> bool:
         """Whether `weights=` names one of the places of a parameter."""
-        return any(place.given for place in self._of(name))
+        return any(place.is_explicit for place in self._of(name))
 
     def reason(self, name: str) -> str:
         """Return what is missing of one of `counts`, or that there are copies, in words."""
@@ -181,8 +182,8 @@ class Coverage:
             if isinstance(place.arrangement, UserFunction) and (added := place.arrangement.constants()).any():
                 sources = ", ".join(place.arrangement.sources)
                 total, same = _in_words(~added)
-                own = _in_words(added)[1]
-                text = f"{total}: {same} are the reference's ({sources}), {own} are its own"
+                additions = _in_words(added)[1]
+                text = f"{total}: {same} are the reference's ({sources}), {additions} are its own"
                 yield place.path, f"{place.path} of the candidate has {text}"
 
     def _of(self, name: str) -> list[Place]:

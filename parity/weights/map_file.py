@@ -79,13 +79,16 @@ class WeightMap:
                     f"{self.where}: {pattern!r}: each `*` must be in the first name of `from`, too, since a checkpoint "
                     f"of the reference doesn't tell the port's names; given {first!r}"
                 )
-            side, known, wanted = ("reference", sources, first) if names is None else ("port", names, pattern)
-            found = [texts for name in known if (texts := match_pattern(wanted, name)) is not None]
-            if not found:
+            side, candidates, name_pattern = (
+                ("reference", sources, first) if names is None else ("port", names, pattern)
+            )
+            matching_texts = [texts for name in candidates if (texts := match_pattern(name_pattern, name)) is not None]
+            if not matching_texts:
                 raise UsageError(
-                    f"{self.where}: {pattern!r}: the {side} has no tensor {wanted!r}{did_you_mean(wanted, known)}"
+                    f"{self.where}: {pattern!r}: the {side} has no tensor {name_pattern!r}"
+                    f"{did_you_mean(name_pattern, candidates)}"
                 )
-            matches = {fill_pattern(pattern, texts, first): texts for texts in found}
+            matches = {fill_pattern(pattern, texts, first): texts for texts in matching_texts}
             for name, texts in matches.items():
                 by_name.setdefault(name, assembly.filled(texts, pattern))
         return by_name

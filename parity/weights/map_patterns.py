@@ -64,20 +64,22 @@ def with_patterns(lines: Sequence[MapLine], names: Names) -> list[MapLine]:
 def _joined_once(lines: Sequence[MapLine], names: Names) -> list[MapLine]:
     """Return the lines with one number of each exchanged for a `*` where that joins some of them."""
     alike: dict[tuple[str, str, tuple[str, ...]], list[int]] = {}
-    for place, line in enumerate(lines):
+    for index, line in enumerate(lines):
         for pattern in dict.fromkeys(_patterns(line)):
-            alike.setdefault((line.kind, *pattern), []).append(place)
+            alike.setdefault((line.kind, *pattern), []).append(index)
     joined: dict[int, MapLine] = {}
-    taken: set[int] = set()
+    joined_indices: set[int] = set()
     keys = {line.key for line in lines}
     for (kind, key, others), places in sorted(alike.items(), key=lambda item: -len(item[1])):
-        of = tuple(line for place in places for line in lines[place].lines)
+        of = tuple(line for index in places for line in lines[index].lines)
         line = MapLine(kind, key, others, of[0].form, of)
-        if len(places) > 1 and key not in keys and taken.isdisjoint(places) and _is_exact(line, names):
+        if len(places) > 1 and key not in keys and joined_indices.isdisjoint(places) and _is_exact(line, names):
             joined[places[0]] = line
-            taken.update(places)
+            joined_indices.update(places)
             keys.add(key)
-    return [joined.get(place, line) for place, line in enumerate(lines) if place in joined or place not in taken]
+    return [
+        joined.get(index, line) for index, line in enumerate(lines) if index in joined or index not in joined_indices
+    ]
 
 
 def _patterns(line: MapLine) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -87,7 +89,12 @@ def _patterns(line: MapLine) -> Iterator[tuple[str, tuple[str, ...]]]:
         same = [[other for other in NUMBER.finditer(name) if other[0] == number[0]] for name in line.names]
         for time in range(max(1, min(map(len, same), default=1))):
             if all(same):
-                yield key, tuple(_starred(name, found[time]) for name, found in zip(line.names, same, strict=True))
+                yield (
+                    key,
+                    tuple(
+                        _starred(name, occurrences[time]) for name, occurrences in zip(line.names, same, strict=True)
+                    ),
+                )
 
 
 def _starred(name: str, number: re.Match[str]) -> str:
@@ -107,8 +114,8 @@ def _is_exact(line: MapLine, names: Names) -> bool:
         if line.names and match_pattern(line.names[0], other.names[0]) != texts:
             return False
     return all(
-        _matches_only(name, {other.names[place] for other in line.of}, names.right[line.kind])
-        for place, name in enumerate(line.names)
+        _matches_only(name, {other.names[index] for other in line.of}, names.right[line.kind])
+        for index, name in enumerate(line.names)
     )
 
 

@@ -47,19 +47,22 @@ def map_text(
     for remark in remarks:
         lines += ["", *(f"# {line}" for line in remark.splitlines())]
     lines.append("")
-    given = [
+    map_lines = [
         MapLine(TO, assembly.names[0], (name,), value)
         if are_apart and (value := plain[name]) is not None
         else MapLine(FROM, name, assembly.all_names, assembly.with_names([""] * len(assembly.all_names)))
         for name, assembly in assemblies.items()
     ]
-    given += [MapLine(DROP, name, (), None) for name in dropped]
-    ours = {*reference, *dropped, *(name for assembly in assemblies.values() for name in assembly.names)}
-    theirs = {*port, *assemblies}
-    names = Names({TO: ours, FROM: theirs, DROP: ours | theirs}, {TO: theirs, FROM: ours, DROP: ()})
-    for line in with_patterns(given, names):
-        for one in line.lines:
-            port_name = one.names[0] if line.kind == TO else one.key
+    map_lines += [MapLine(DROP, name, (), None) for name in dropped]
+    reference_names = {*reference, *dropped, *(name for assembly in assemblies.values() for name in assembly.names)}
+    port_names = {*port, *assemblies}
+    names = Names(
+        {TO: reference_names, FROM: port_names, DROP: reference_names | port_names},
+        {TO: port_names, FROM: reference_names, DROP: ()},
+    )
+    for line in with_patterns(map_lines, names):
+        for map_line in line.lines:
+            port_name = map_line.names[0] if line.kind == TO else map_line.key
             lines += [f"# {remark}" for remark in comments.get(port_name, "").splitlines()]
         lines.append(f"{_toml(line.key)} = {_toml(_value(line))}")
     return "\n".join(lines) + "\n"

@@ -105,7 +105,7 @@ def carry(
     module: torch.nn.Module,
     cell: Any,
     pairing: Pairing,
-    given: Mapping[Any, Any] | None = None,
+    explicit: Mapping[Any, Any] | None = None,
     working_dtype: torch.dtype = torch.float32,
 ) -> Weights:
     """Find the mapping.
@@ -114,7 +114,7 @@ def carry(
         module: the reference.
         cell: its port.
         pairing: the pairing of the two.
-        given: the user's entries; see `overrides`.
+        explicit: the user's entries; see `overrides`.
         working_dtype: dtype of the values.
 
     Raises:
@@ -129,35 +129,35 @@ def carry(
     arrays = {name: _array(tensor, working_dtype) for name, tensor in tensors.items() if alias[name] == name}
     weights = Weights(arrays, {name: p.requires_grad for name, p in module.named_parameters()})
     of_cells = dict(_places(cell))
-    overrides = Overrides(given or {}, of_cells, alias, arrays)
-    ours, our_buffers = _by_pair(parameters, pairing.cell_of), _by_pair(buffers, pairing.cell_of)
-    theirs = _by_pair(of_cells, pairing.module_of)
+    overrides = Overrides(explicit or {}, of_cells, alias, arrays)
+    of_module, our_buffers = _by_pair(parameters, pairing.cell_of), _by_pair(buffers, pairing.cell_of)
+    of_cell = _by_pair(of_cells, pairing.module_of)
     cells = dict(cell.cells_and_names())
     matchers: list[PairMatcher] = []
     for pair in pairing.pairs:
-        here = {path: of_cells[path] for path in theirs.get(pair.cell, [])}
+        pair_parameters = {path: of_cells[path] for path in of_cell.get(pair.cell, [])}
         matcher = PairMatcher(
             pair,
             module.get_submodule(pair.module),
             cells[pair.cell],
-            ours.get(pair.module, []),
+            of_module.get(pair.module, []),
             our_buffers.get(pair.module, []),
-            here,
+            pair_parameters,
             arrays,
             alias,
         )
         matchers.append(matcher)
-        for path, arrangement in overrides.of(pair, cells[pair.cell], list(here)).items():
+        for path, arrangement in overrides.of(pair, cells[pair.cell], list(pair_parameters)).items():
             matcher.match_explicit(path, arrangement)
     overrides.require_used()
-    used = tuple(name for matcher in matchers for entry in matcher.entries for name in _sources(entry))
+    matched = tuple(name for matcher in matchers for entry in matcher.entries for name in _sources(entry))
     for matcher in matchers:
-        matcher.mark_used(used)
+        matcher.mark_used(matched)
         matcher.match_by_layer()
         matcher.match_by_name()
-    used = tuple(name for matcher in matchers for entry in matcher.entries for name in _sources(entry))
+    matched = tuple(name for matcher in matchers for entry in matcher.entries for name in _sources(entry))
     for matcher in matchers:
-        matcher.mark_used(used)  # a shared parameter is matched already, under whatever name
+        matcher.mark_used(matched)  # a shared parameter is matched already, under whatever name
         if not matcher.is_layer:
             matcher.match_by_shape()
     require_unambiguous(matchers)
@@ -232,11 +232,11 @@ def _sharing_mismatches(weights: Weights) -> Iterator[WeightMismatch]:
     """Yield a mismatch for each Parameter that stands for several of the module's parameters."""
     for entry in weights.unique():
         places = [e for e in weights.entries if e.parameter is entry.parameter]
-        there = dict.fromkeys(name for place in places for name in _sources(place))
-        names = {name for name in there if name not in weights.ties.into}
-        if any(set(_sources(place)) != set(_sources(entry)) for place in places) and len(names) > 1:
-            paths = ", ".join(place.path for place in places)
-            reason = f"one Parameter shared by {paths}; the module has several: {', '.join(there)}"
+        sources = dict.fromkeys(name for other in places for name in _sources(other))
+        names = {name for name in sources if name not in weights.ties.into}
+        if any(set(_sources(other)) != set(_sources(entry)) for other in places) and len(names) > 1:
+            paths = ", ".join(other.path for other in places)
+            reason = f"one Parameter shared by {paths}; the module has several: {', '.join(sources)}"
             yield WeightMismatch(entry.module, entry.path, tuple(entry.parameter.shape), reason)
 
 
@@ -244,11 +244,11 @@ def _judge_coverage(weights: Weights) -> None:
     """Note which parameters the Cells have only in part, or twice: a mismatch unless `weights=` says so."""
     coverage = Coverage.of(weights.places())
     weights.unseen |= coverage.unseen & weights.trainable.keys()
-    given = {name for name in coverage.counts if coverage.is_given(name)}
-    weights.copied = coverage.copied & given
+    explicit = {name for name in coverage.counts if coverage.is_given(name)}
+    weights.copied = coverage.copied & explicit
     weights.differences = [*weights.ties.differences(weights.places())]
-    weights.differences += [item for item in coverage.differences() if item[0] not in coverage.counts.keys() - given]
+    weights.differences += [item for item in coverage.differences() if item[0] not in coverage.counts.keys() - explicit]
     for name in coverage.counts:
-        if name in weights.trainable and name not in given:
+        if name in weights.trainable and name not in explicit:
             shape = tuple(weights.arrays[name].shape)
             weights.mismatches.append(WeightMismatch(weights.of(name)[0].module, name, shape, coverage.reason(name)))

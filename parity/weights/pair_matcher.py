@@ -133,10 +133,14 @@ class PairMatcher:
         """Match by the names of this kind of layer."""
         for path in list(self.cell):
             name = path.removeprefix(self._cell_prefix)
-            there = self.names.of_cell.get(name)
-            if there is not None and self._module_prefix + there in (*self.parameters, *self.buffers, *self.tied):
-                self._match(path, self._module_prefix + there, "layer")
-            elif name in self.names.absent and getattr(self.module, there or name, True) is None:
+            module_name = self.names.of_cell.get(name)
+            if module_name is not None and self._module_prefix + module_name in (
+                *self.parameters,
+                *self.buffers,
+                *self.tied,
+            ):
+                self._match(path, self._module_prefix + module_name, "layer")
+            elif name in self.names.absent and getattr(self.module, module_name or name, True) is None:
                 parameter = self.cell.pop(path)
                 value = np.full(tuple(parameter.shape), self.names.absent[name])
                 constant = FixedValue(value, f"{self.names.absent[name]:g}: the module has none")
@@ -157,9 +161,9 @@ class PairMatcher:
         for unmatched in (self.parameters, self.buffers):
             for name in list(unmatched):
                 shape = self._shape(name)
-                here = [path for path, p in self.cell.items() if tuple(p.shape) == shape]
-                if len(here) == 1 and sum(self._shape(other) == shape for other in unmatched) == 1:
-                    self._match(here[0], name, "shape")
+                paths = [path for path, p in self.cell.items() if tuple(p.shape) == shape]
+                if len(paths) == 1 and sum(self._shape(other) == shape for other in unmatched) == 1:
+                    self._match(paths[0], name, "shape")
 
     def _match(self, path: str, name: str, how: str) -> None:
         parameter, shape = self.cell.pop(path), self._shape(name)

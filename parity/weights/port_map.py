@@ -20,22 +20,24 @@ class Ported:
     Attributes:
         arrays: the tensors by name.
         made_of: names of the reference's tensors that each is made of.
-        left: names of the reference's tensors that none is made of.
+        unused: names of the reference's tensors that none is made of.
     """
 
     arrays: dict[str, Array]
     made_of: dict[str, tuple[str, ...]]
-    left: list[str]
+    unused: list[str]
 
 
-def port_arrays(weight_map: WeightMap, arrays: Mapping[str, Array], wanted: Collection[str] | None = None) -> Ported:
+def port_arrays(
+    weight_map: WeightMap, arrays: Mapping[str, Array], port_names: Collection[str] | None = None
+) -> Ported:
     """Return a port's tensors, those for which the map has a line, or that have one name on both sides.
 
     Args:
         weight_map: the map.
         arrays: the reference's tensors by name.
-        wanted: names of the port's tensors, if they are known: others aren't returned, and a line for another name is
-            an error.
+        port_names: names of the port's tensors, if they are known: others aren't returned, and a line for another name
+            is an error.
 
     Raises:
         UsageError: a line names nothing, doesn't fit the shapes, or makes a tensor that another line makes, too.
@@ -49,14 +51,14 @@ def port_arrays(weight_map: WeightMap, arrays: Mapping[str, Array], wanted: Coll
             raise UsageError(f"{weight_map.where}: both {line_of[name]!r} and {line!r} make {name}: keep one of them")
         result[name], line_of[name], made_of[name] = array, line, sources
 
-    used: set[str] = set()
+    applied: set[str] = set()
     dropped: set[str] = set()
     for name, array in arrays.items():
         match = weight_map.find_for_torch(name)
         if match is None:
             continue
         entry, texts = match
-        used.add(entry.torch)
+        applied.add(entry.torch)
         if not entry.cells:
             dropped.add(name)
             continue
@@ -67,27 +69,27 @@ def port_arrays(weight_map: WeightMap, arrays: Mapping[str, Array], wanted: Coll
             raise UsageError(f"{weight_map.where}: {entry.torch!r}: {error}") from error
         for port_name, part in made.items():
             add(port_name, part, entry.torch, (name,))
-    if unused := [entry.torch for entry in weight_map.entries if entry.cells and entry.torch not in used]:
+    if unused := [entry.torch for entry in weight_map.entries if entry.cells and entry.torch not in applied]:
         raise UsageError(
             f"{weight_map.where}: {unused[0]!r}: the reference has no such tensor{did_you_mean(unused[0], arrays)}"
         )
-    assemblies = weight_map.assemblies_for(wanted, arrays)
+    assemblies = weight_map.assemblies_for(port_names, arrays)
     for name, assembly in assemblies.items():
         if unknown := [source for source in assembly.names if source not in arrays]:
             raise UsageError(
                 f"{weight_map.where}: {name!r}: the reference has no {unknown[0]}{did_you_mean(unknown[0], arrays)}"
             )
         add(name, _assembled(weight_map, name, assembly, arrays), name, assembly.names)
-    known = {source for assembly in assemblies.values() for source in assembly.names}
+    assembled = {source for assembly in assemblies.values() for source in assembly.names}
     for name, array in arrays.items():
         port_name = weight_map.replace_prefix(name)
-        is_open = weight_map.find_for_torch(name) is None and name not in known and name not in dropped
-        if is_open and port_name not in result and (wanted is None or port_name in wanted):
+        is_open = weight_map.find_for_torch(name) is None and name not in assembled and name not in dropped
+        if is_open and port_name not in result and (port_names is None or port_name in port_names):
             add(port_name, array, name, (name,))
-    if wanted is not None and (unknown := [name for name in result if name not in wanted]):
+    if port_names is not None and (unknown := [name for name in result if name not in port_names]):
         raise UsageError(
             f"{weight_map.where}: {line_of[unknown[0]]!r}: the candidate has no {unknown[0]}"
-            f"{did_you_mean(unknown[0], wanted)}"
+            f"{did_you_mean(unknown[0], port_names)}"
         )
     sources = {source for names in made_of.values() for source in names}
     return Ported(result, made_of, [name for name in arrays if name not in sources])

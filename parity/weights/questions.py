@@ -22,11 +22,11 @@ def require_answers(
     if not proposals:
         return
     lines: list[str] = []
-    for (name, there), alike in _group(proposals, shapes).items():
+    for (name, other_name), alike in _group(proposals, shapes).items():
         first, several = alike[0], len(alike) > 1
         lines.append(f"# {first.name or '(root)'} {list(first.shape)}{f', and {len(alike) - 1} like it' * several}")
         lines += [f"#   {_pattern(choice) if several else choice}" for choice in first.choices]
-        lines.append(_line(there, name, first.layout) if back else _line(name, there, first.layout))
+        lines.append(_line(other_name, name, first.layout) if back else _line(name, other_name, first.layout))
     where = (
         f"put them first in {weight_map.where}"
         if weight_map.entries or weight_map.prefixes

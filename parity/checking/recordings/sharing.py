@@ -78,7 +78,7 @@ class Sharing:
         read = {source: list(by_source.get(source, {}).values()) for source in aliases.values()}
         groups = [*read.values(), *(list(names.values()) for names in by_parameter.values())]
         groups = [group for group in groups if len(group) > 1]
-        named = {name for group in groups if any(places[n].given for n in group) for name in group}
+        named = {name for group in groups if any(places[n].is_explicit for n in group) for name in group}
         concerned = [place for name, place in places.items() if name in named]
         ties = Ties.of(concerned, arrays)
         differences = [*ties.differences(concerned), *Coverage.of(concerned).differences()]
