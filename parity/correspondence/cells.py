@@ -120,9 +120,9 @@ def pair_up(module: torch.nn.Module, cell: Any, explicit_paths: Mapping[str, str
     explicit = _explicit_pairs(explicit_paths or {}, modules, cells)
     pairer.excluded |= {node for nodes in explicit for node in nodes}
     pairer.pair(modules, cells, "root")
-    for one, other in explicit:
-        pairer.pair(one, other, "given")
-    match_of = {one.path: (one, other, how) for one, other, how in pairer.pairs}
+    for node, other in explicit:
+        pairer.pair(node, other, "given")
+    match_of = {node.path: (node, other, how) for node, other, how in pairer.pairs}
     pairs = tuple(
         Pair(
             node.path,
@@ -134,7 +134,7 @@ def pair_up(module: torch.nn.Module, cell: Any, explicit_paths: Mapping[str, str
         for node in modules.inside()
         if node.path in match_of
     )
-    paired = {node for one, other, _ in pairer.pairs for node in (one, other)}
+    paired = {node for first, other, _ in pairer.pairs for node in (first, other)}
     return Pairing(pairs, _lone(modules, paired), _lone(cells, paired))
 
 
@@ -211,9 +211,9 @@ class _Pairer:
         return [inner for node in nodes for inner in (node.children.values() or [node]) if inner not in self.excluded]
 
 
-def _is_within(one: TreeNode, other: TreeNode) -> bool:
+def _is_within(node: TreeNode, other: TreeNode) -> bool:
     """Whether one is a layer, and the other a block that contains a layer of its kind."""
-    layer, block = (one, other) if one.kind else (other, one)
+    layer, block = (node, other) if node.kind else (other, node)
     if not layer.kind or layer.kind in CONTAINERS or block.kind:
         return False
     return layer.kind in {node.kind for node in block.inside()}
@@ -236,44 +236,44 @@ def _pair_equal_counts(modules: TreeNodes, cells: TreeNodes, key: Callable[[Tree
     """Pair nodes of equal keys in order, for keys that occur the same number of times on both sides."""
     pairs: NodePairs = []
     for value in dict.fromkeys(k for k in map(key, modules) if k is not None):
-        here = [node for node in modules if key(node) == value]
-        there = [node for node in cells if key(node) == value]
-        if len(here) == len(there):
-            pairs += zip(here, there, strict=True)
+        equal_modules = [node for node in modules if key(node) == value]
+        equal_cells = [node for node in cells if key(node) == value]
+        if len(equal_modules) == len(equal_cells):
+            pairs += zip(equal_modules, equal_cells, strict=True)
     return pairs
 
 
 def _pair_in_order(modules: TreeNodes, cells: TreeNodes, key: Callable[[TreeNode], Any]) -> NodePairs:
     """Pair nodes of equal keys, respecting the order of all keys."""
-    ours, theirs = [key(node) for node in modules], [key(node) for node in cells]
-    blocks = difflib.SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
+    module_keys, cell_keys = [key(node) for node in modules], [key(node) for node in cells]
+    blocks = difflib.SequenceMatcher(None, module_keys, cell_keys, autojunk=False).get_matching_blocks()
     places = [(block.a + i, block.b + i) for block in blocks for i in range(block.size)]
-    return [(modules[a], cells[b]) for a, b in places if ours[a] is not None]
+    return [(modules[a], cells[b]) for a, b in places if module_keys[a] is not None]
 
 
 def _pair_between_neighbours(modules: TreeNodes, cells: TreeNodes, partner: Mapping[TreeNode, TreeNode]) -> NodePairs:
     """Pair single layers of different classes that have the same parameters and the same paired neighbours."""
-    places = {cell: place for place, cell in enumerate(cells)}
+    places = {cell: index for index, cell in enumerate(cells)}
     paired = [(i, places[partner[node]]) for i, node in enumerate(modules) if partner.get(node) in places]
     anchors = [(-1, -1), *paired, (len(modules), len(cells))]
     pairs: NodePairs = []
     for (a, b), (next_a, next_b) in itertools.pairwise(anchors):
-        here, there = modules[a + 1 : next_a], cells[b + 1 : next_b]
-        layers = all(node.kind and not node.children for node in (*here, *there))
-        if layers and [node.shapes for node in here] == [node.shapes for node in there]:
-            pairs += zip(here, there, strict=True)
+        inner_modules, inner_cells = modules[a + 1 : next_a], cells[b + 1 : next_b]
+        layers = all(node.kind and not node.children for node in (*inner_modules, *inner_cells))
+        if layers and [node.shapes for node in inner_modules] == [node.shapes for node in inner_cells]:
+            pairs += zip(inner_modules, inner_cells, strict=True)
     return pairs
 
 
 def _module_tree(root: torch.nn.Module) -> TreeNode:
-    seen: set[int] = set()
+    visited: set[int] = set()
 
     def node(path: str, module: torch.nn.Module) -> TreeNode:
-        seen.add(id(module))
+        visited.add(id(module))
         shapes = tuple(sorted(tuple(p.shape) for p in module.parameters()))
         result = TreeNode(path, module, type(module).__name__, kind_of_module(module), shapes)
         for name, child in module.named_children():
-            if id(child) not in seen:
+            if id(child) not in visited:
                 result.children[name] = node(f"{path}.{name}" if path else name, child)
         return result
 
@@ -281,36 +281,38 @@ def _module_tree(root: torch.nn.Module) -> TreeNode:
 
 
 def _cell_tree(root: Any) -> TreeNode:
-    seen: set[int] = set()
+    visited: set[int] = set()
 
     def node(path: str, cell: Any) -> TreeNode:
-        seen.add(id(cell))
+        visited.add(id(cell))
         # moving statistics aren't parameters of the module
         shapes = tuple(sorted(tuple(p.shape) for p in cell.get_parameters() if p.requires_grad))
         result = TreeNode(path, cell, cell.cls_name, kind_of_cell(cell), shapes)
         for name, child in cell.name_cells().items():
-            if id(child) not in seen:
+            if id(child) not in visited:
                 result.children[name] = node(f"{path}.{name}" if path else name, child)
         return result
 
     return node("", root)
 
 
-def _explicit_pairs(given: Mapping[str, str], modules: TreeNode, cells: TreeNode) -> list[tuple[TreeNode, TreeNode]]:
+def _explicit_pairs(
+    explicit_paths: Mapping[str, str], modules: TreeNode, cells: TreeNode
+) -> list[tuple[TreeNode, TreeNode]]:
     by_path = {node.path: node for node in modules.inside()}, {node.path: node for node in cells.inside()}
     pairs: list[tuple[TreeNode, TreeNode]] = []
-    for cell, module in fill_cells(given, by_path[1], by_path[0]).items():
+    for cell, module in fill_cells(explicit_paths, by_path[1], by_path[0]).items():
         if cell not in by_path[1] and cell in by_path[0] and module in by_path[1]:
             raise UsageError(
                 f"cells={{{cell!r}: {module!r}}} is the wrong way round: the path of the Cell comes first, "
                 f"cells={{{module!r}: {cell!r}}}"
             )
-        for path, side, there in ((cell, "Cell", by_path[1]), (module, "module", by_path[0])):
-            if path not in there:
-                close = difflib.get_close_matches(path, there, n=3, cutoff=0.4)
+        for path, side, nodes in ((cell, "Cell", by_path[1]), (module, "module", by_path[0])):
+            if path not in nodes:
+                close = difflib.get_close_matches(path, nodes, n=3, cutoff=0.4)
                 hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "paths are attribute names"
                 raise UsageError(f"cells={{{cell!r}: {module!r}}}: there is no {side} at {path!r}; {hint}")
-        if any(by_path[0][module] is one for one, _ in pairs):
+        if any(by_path[0][module] is paired for paired, _ in pairs):
             raise UsageError(f"cells= pairs the module {module!r} with two Cells; it has one port")
         if not cell or not module:
             raise UsageError("cells= pairs inner Cells: the two networks themselves are a pair already")

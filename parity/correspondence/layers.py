@@ -64,7 +64,7 @@ _BATCH_NORM = ParameterNames(
 
 def _within_child(child: str, of: ParameterNames) -> ParameterNames:
     """Return the names for a Cell whose child holds the Parameters."""
-    of_cell = {f"{child}.{name}": there for name, there in of.of_cell.items()}
+    of_cell = {f"{child}.{name}": module_name for name, module_name in of.of_cell.items()}
     absent = {f"{child}.{name}": value for name, value in of.absent.items()}
     return ParameterNames(of_cell, absent, of.unit_axes, of.ignored)
 
@@ -105,8 +105,8 @@ def kind_of_cell(cell: Any) -> str:
     """Return the layer class of a Cell, or of its base class, as torch names it; `""` for a block of the user's."""
     libraries = [base for base in type(cell).__mro__ if _is_library(base, "cellbridge", "mindspore")]
     # in a captured network, `cls_name` is the name of the module's class
-    own = [str(cell.cls_name).lower()] if type(cell) in libraries else []
-    for name in (*own, *(base.__name__.lower() for base in libraries)):
+    class_names = [str(cell.cls_name).lower()] if type(cell) in libraries else []
+    for name in (*class_names, *(base.__name__.lower() for base in libraries)):
         kind = kind_of_name(name)
         if kind in _torch_layers():
             return kind

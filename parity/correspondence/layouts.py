@@ -67,22 +67,22 @@ class Layout:
         return distance([self.read(array) for array in arrays], truth) <= EXACT
 
 
-def find_layout(arrays: Arrays, truth: Arrays, known: Collection[Layout] = ()) -> Layout | None:
+def find_layout(arrays: Arrays, truth: Arrays, known_layouts: Collection[Layout] = ()) -> Layout | None:
     """Return the layout in which the file's arrays are the module's up to rounding; None if there is none.
 
     Args:
         arrays: a floating-point value of the file on each sample, of any shape.
         truth: a tensor of the module on each sample, with as many elements.
-        known: layouts to try first; where numbers repeat, as after a ReLU, they can't be told from the numbers.
+        known_layouts: layouts to try first; where numbers repeat, as after a ReLU, they can't be told from the numbers.
     """
     source, target = arrays[0].shape, truth[0].shape
     if math.prod(source) < FEWEST_ELEMENTS or max(len(source), len(target)) > MOST_AXES:
         return None
-    for layout in (*known, *plain_layouts(source, target)):
+    for layout in (*known_layouts, *plain_layouts(source, target)):
         if layout.target == target and layout.reads(arrays, truth):
             return layout
-    found = _by_numbers(arrays[0], truth[0])
-    return found if found is not None and found.reads(arrays, truth) else None
+    by_numbers = _by_numbers(arrays[0], truth[0])
+    return by_numbers if by_numbers is not None and by_numbers.reads(arrays, truth) else None
 
 
 def plain_layouts(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[Layout]:
@@ -98,13 +98,13 @@ def plain_layouts(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[
 
 def _by_numbers(array: Array, truth: Array) -> Layout | None:
     """Return the layout that brings equal numbers to the same places."""
-    there, here = truth.reshape(-1), array.reshape(-1)
-    order_there, order_here = np.argsort(there, kind="stable"), np.argsort(here, kind="stable")
-    apart = float(np.linalg.norm(there[order_there] - here[order_here]))
-    if not apart <= EXACT * float(np.linalg.norm(there)):
+    truth_numbers, numbers = truth.reshape(-1), array.reshape(-1)
+    truth_order, order = np.argsort(truth_numbers, kind="stable"), np.argsort(numbers, kind="stable")
+    apart = float(np.linalg.norm(truth_numbers[truth_order] - numbers[order]))
+    if not apart <= EXACT * float(np.linalg.norm(truth_numbers)):
         return None
-    places = np.empty_like(order_there)
-    places[order_there] = order_here
+    places = np.empty_like(truth_order)
+    places[truth_order] = order
     return layout_of_places(places, array.shape, truth.shape)
 
 

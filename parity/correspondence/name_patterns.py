@@ -36,22 +36,22 @@ def fill_pattern(pattern: str, texts: tuple[str, ...], of: str) -> str:
     return "".join(part + text for part, text in zip(parts, (*texts, ""), strict=False))
 
 
-def fill_cells(given: Mapping[str, str], cells: Collection[str], modules: Collection[str]) -> dict[str, str]:
+def fill_cells(explicit_paths: Mapping[str, str], cells: Collection[str], modules: Collection[str]) -> dict[str, str]:
     """Return the pairs of `cells=`, with each `*` filled in.
 
     Of the Cells that a pattern matches, the outermost count: what is inside is paired by the rest of its name. A path
     without `*` outranks patterns, and the first pattern outranks the others.
 
     Args:
-        given: paths in the reference by paths in the candidate, or patterns of both.
+        explicit_paths: paths in the reference by paths in the candidate, or patterns of both.
         cells: the candidate's paths.
         modules: the reference's paths.
 
     Raises:
         UsageError: a pattern matches no Cell, or the other one has more `*`.
     """
-    filled = {path: module for path, module in given.items() if "*" not in path}
-    for pattern, module in given.items():
+    filled = {path: module for path, module in explicit_paths.items() if "*" not in path}
+    for pattern, module in explicit_paths.items():
         if "*" in module and "*" not in pattern:
             raise UsageError(f"cells={{{pattern!r}: {module!r}}}: each `*` stands for a text that the Cell's path has")
         if "*" not in pattern:

@@ -18,8 +18,8 @@ Slots = Mapping[tuple[str, int, str], Sequence[str]]
 def same_tensors(tensors: Sequence[Any]) -> dict[int, int]:
     """Return the first position of each tensor that comes again, by the positions at which it does."""
     first: dict[int, int] = {}
-    places = [first.setdefault(id(tensor), place) for place, tensor in enumerate(tensors)]
-    return {place: found for place, found in enumerate(places) if found != place}
+    places = [first.setdefault(id(tensor), position) for position, tensor in enumerate(tensors)]
+    return {position: original for position, original in enumerate(places) if original != position}
 
 
 def inputs_to_join(slots: Slots, same: Calls, others: Slots, same_there: Calls) -> tuple[Calls, Calls]:
@@ -31,20 +31,20 @@ def inputs_to_join(slots: Slots, same: Calls, others: Slots, same_there: Calls) 
         others: names of the inputs of the other side's calls.
         same_there: the other side's inputs that are one tensor.
     """
-    own: dict[tuple[str, int], Same] = {}
-    theirs: dict[tuple[str, int], Same] = {}
+    joined: dict[tuple[str, int], Same] = {}
+    other_joined: dict[tuple[str, int], Same] = {}
     for (path, index, kind), names in slots.items():
-        given = others.get((path, index, kind))
-        if kind != "input" or given is None or len(given) == len(names):
+        other_names = others.get((path, index, kind))
+        if kind != "input" or other_names is None or len(other_names) == len(names):
             continue
         call = path, index
-        here, there = same.get(call, {}), same_there.get(call, {})
-        for join_here, join_there in ((here, {}), ({}, there), (here, there)):
-            if len(names) - len(join_here) == len(given) - len(join_there):
-                own |= {call: join_here} if join_here else {}
-                theirs |= {call: join_there} if join_there else {}
+        repeats, other_repeats = same.get(call, {}), same_there.get(call, {})
+        for join_here, join_there in ((repeats, {}), ({}, other_repeats), (repeats, other_repeats)):
+            if len(names) - len(join_here) == len(other_names) - len(join_there):
+                joined |= {call: join_here} if join_here else {}
+                other_joined |= {call: join_there} if join_there else {}
                 break
-    return own, theirs
+    return joined, other_joined
 
 
 def groups_of_inputs(sides: Iterable[tuple[Slots, Calls]]) -> Iterator[tuple[str, int, list[str]]]:
@@ -57,9 +57,9 @@ def groups_of_inputs(sides: Iterable[tuple[Slots, Calls]]) -> Iterator[tuple[str
     for slots, calls in sides:
         for (path, index), same in calls.items():
             names = slots.get((path, index, "input"), [])
-            for place, first in same.items():
-                if max(place, first) < len(names):
-                    _join(groups.setdefault((path, index), []), names[first], names[place])
+            for position, first in same.items():
+                if max(position, first) < len(names):
+                    _join(groups.setdefault((path, index), []), names[first], names[position])
     for (path, index), of_call in groups.items():
         yield from ((path, index, names) for names in of_call)
 

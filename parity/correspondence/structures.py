@@ -44,11 +44,11 @@ def match_results(reference: Structure, other: Structure, *, is_port: bool = Fal
     result = ResultMatch([None] * other.tensors)
     _match(result, reference, other, 0, 0, "", is_port)
     paired = set(result.partners)
-    free = [place for place in range(reference.tensors) if place not in paired]
-    alone = [place for place, partner in enumerate(result.partners) if partner is None]
+    free = [position for position in range(reference.tensors) if position not in paired]
+    alone = [position for position, partner in enumerate(result.partners) if partner is None]
     if len(free) == len(alone):  # they may correspond under different names
-        for place, partner in zip(alone, free, strict=True):
-            result.partners[place] = partner
+        for position, partner in zip(alone, free, strict=True):
+            result.partners[position] = partner
     if result.differences:
         summary = f"returns {format_structure(other)} in the candidate, {format_structure(reference)} in the reference"
         result.differences = [f"{summary}: {'; '.join(result.differences)}"]
@@ -56,40 +56,52 @@ def match_results(reference: Structure, other: Structure, *, is_port: bool = Fal
 
 
 def _match(
-    result: ResultMatch, reference: Structure, other: Structure, theirs: int, ours: int, where: str, is_port: bool
+    result: ResultMatch,
+    reference: Structure,
+    other: Structure,
+    reference_start: int,
+    other_start: int,
+    where: str,
+    is_port: bool,
 ) -> None:
-    """Match two parts, whose tensors are numbered from `theirs` and `ours`."""
+    """Match two parts, whose tensors are numbered from `reference_start` and `other_start`."""
     if reference.kind == other.kind == "tensor":
-        result.partners[ours] = theirs
+        result.partners[other_start] = reference_start
     elif reference.kind == other.kind == "constant":
         result.values.append((where, reference.constant, other.constant))
     elif _is_container(reference) and _is_container(other):
         labels = _common_labels(reference, other)
         if labels is None:
-            _by_position(result, reference, other, theirs, ours, where, is_port)
+            _by_position(result, reference, other, reference_start, other_start, where, is_port)
             return
         if _class(reference) != _class(other):
             result.notes.append(f"{_at(where)}{_class(other)} in the candidate, {_class(reference)} in the reference")
         _note_missing_parts(result, reference, other, where, labels, is_port)
-        if reference.kind == other.kind == "namedtuple" and sorted(its for _, _, its in labels) != [
-            its for _, _, its in labels
+        if reference.kind == other.kind == "namedtuple" and sorted(other_index for _, _, other_index in labels) != [
+            other_index for _, _, other_index in labels
         ]:
             result.differences.append(f"{_at(where)}the fields are in another order")
-        starts, own_starts = _starts(reference, theirs), _starts(other, ours)
-        for label, mine, its in labels:
-            arguments = reference.children[mine], other.children[its], starts[mine], own_starts[its]
+        starts, own_starts = _starts(reference, reference_start), _starts(other, other_start)
+        for label, index, other_index in labels:
+            arguments = reference.children[index], other.children[other_index], starts[index], own_starts[other_index]
             _match(result, *arguments, f"{where}[{label!r}]", is_port)
     else:
-        _by_position(result, reference, other, theirs, ours, where, is_port)
+        _by_position(result, reference, other, reference_start, other_start, where, is_port)
 
 
 def _by_position(
-    result: ResultMatch, reference: Structure, other: Structure, theirs: int, ours: int, where: str, is_port: bool
+    result: ResultMatch,
+    reference: Structure,
+    other: Structure,
+    reference_start: int,
+    other_start: int,
+    where: str,
+    is_port: bool,
 ) -> None:
     """Pair the tensors of two parts of different kinds by position."""
     difference = f"{_at(where)}{kind_of(other)} in the candidate, {kind_of(reference)} in the reference"
     for i in range(min(reference.tensors, other.tensors)):
-        result.partners[ours + i] = theirs + i
+        result.partners[other_start + i] = reference_start + i
     if is_port and reference.tensors == other.tensors:
         result.notes.append(f"{difference}; tensors were paired by position")
     else:
@@ -99,11 +111,11 @@ def _by_position(
 def _common_labels(reference: Structure, other: Structure) -> list[tuple[Any, int, int]] | None:
     """Return the common labels with their places on both sides; None if one side has names and the other positions."""
     if reference.keys and other.keys:
-        places = {key: place for place, key in enumerate(other.keys)}
-        return [(key, place, places[key]) for place, key in enumerate(reference.keys) if key in places]
+        places = {key: index for index, key in enumerate(other.keys)}
+        return [(key, index, places[key]) for index, key in enumerate(reference.keys) if key in places]
     if "dict" in (reference.kind, other.kind) and reference.kind != other.kind:
         return None
-    return [(place, place, place) for place in range(min(len(reference.children), len(other.children)))]
+    return [(index, index, index) for index in range(min(len(reference.children), len(other.children)))]
 
 
 def _note_missing_parts(
@@ -116,8 +128,8 @@ def _note_missing_parts(
 ) -> None:
     """Record parts that only one side has; a named None counts as absent, and a port may omit non-tensors."""
     named = bool(reference.keys or other.keys)
-    missing = _others(reference, {mine for _, mine, _ in labels})
-    additional = _others(other, {its for _, _, its in labels})
+    missing = _others(reference, {index for _, index, _ in labels})
+    additional = _others(other, {other_index for _, _, other_index in labels})
     for what, parts in (("missing", missing), ("additional", additional)):
         absent = {label: part for label, part in parts.items() if not (named and _is_none(part))}
         if absent:
@@ -131,7 +143,7 @@ def _note_missing_parts(
 def _others(container: Structure, excluded: set[int]) -> dict[Any, Structure]:
     labels: Iterable[Any] = container.keys or range(len(container.children))
     parts = zip(labels, container.children, strict=True)
-    return {label: child for place, (label, child) in enumerate(parts) if place not in excluded}
+    return {label: child for index, (label, child) in enumerate(parts) if index not in excluded}
 
 
 def _is_none(structure: Structure) -> bool:
