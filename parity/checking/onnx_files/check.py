@@ -105,8 +105,8 @@ def _check(
     try:
         _require_dtypes_of_torch(file.program)
         module = to_torch(file.program)
-        given = {value.dtype.name for value in file.program.inputs if is_floating(value.dtype)}
-        if given == {chosen.dtype}:  # the file's own casts fit its own dtypes alone
+        input_dtypes = {value.dtype.name for value in file.program.inputs if is_floating(value.dtype)}
+        if input_dtypes == {chosen.dtype}:  # the file's own casts fit its own dtypes alone
             KEEPING_DTYPES.add(module)
         reference = TorchSide("torch", module, as_tensors(args), {}, working_dtype=chosen.dtype, seed=chosen.seed)
         sides = [interpreter, runtime]

@@ -138,21 +138,21 @@ class _FilePair:
 
 
 def _compare_at_common_sizes(
-    pair: _FilePair, declared: DeclaredInputs, given: Shapes, chosen: Options, shown: Progress
+    pair: _FilePair, declared: DeclaredInputs, given_shapes: Shapes, chosen: Options, shown: Progress
 ) -> Report:
     """Compare two files at sizes that both take; what the reference alone takes fails."""
-    theirs = read_declared_inputs(pair.candidate, rename_shapes(pair.others, pair.names, given))
-    if len(theirs.values) != len(declared.values) or not theirs.ranked:
-        return _compare_pair(pair, declared, None, given, chosen, shown)
-    by_name = {value.name: value for value in theirs.values}
+    candidate_inputs = read_declared_inputs(pair.candidate, rename_shapes(pair.others, pair.names, given_shapes))
+    if len(candidate_inputs.values) != len(declared.values) or not candidate_inputs.ranked:
+        return _compare_pair(pair, declared, None, given_shapes, chosen, shown)
+    by_name = {value.name: value for value in candidate_inputs.values}
     same_names = by_name.keys() == {value.name for value in declared.values}
-    paired = [by_name[value.name] for value in declared.values] if same_names else theirs.values
-    sizes = DeclaredSizes.between(declared.values, paired, given)
+    paired = [by_name[value.name] for value in declared.values] if same_names else candidate_inputs.values
+    sizes = DeclaredSizes.between(declared.values, paired, given_shapes)
     if sizes.fixed:
         fixed = shapes_of(declared, sizes.fixed)
-        declared, given = read_declared_inputs(pair.reference, fixed), fixed
+        declared, given_shapes = read_declared_inputs(pair.reference, fixed), fixed
     try:
-        report = _compare_pair(pair, declared, None, given, chosen, shown)
+        report = _compare_pair(pair, declared, None, given_shapes, chosen, shown)
     except CellbridgeError as error:
         if sizes.fixed or not any(symbols_in(value.shape) for value in declared.values):
             raise
@@ -170,7 +170,7 @@ def _compare_at_common_sizes(
     inputs_are_alike = not sizes.failures and not sizes.notes
 
     def infer() -> Program | None:
-        return read(pair.candidate, rename_shapes(pair.others, pair.names, given), pair.derived[1]).program
+        return read(pair.candidate, rename_shapes(pair.others, pair.names, given_shapes), pair.derived[1]).program
 
     compare_outputs(report, pair.candidate, models, infer, inputs_are_alike=inputs_are_alike)
     return report
@@ -197,32 +197,43 @@ def _compare_where_candidate_runs(
 
 
 def _compare_pair(
-    pair: _FilePair, declared: DeclaredInputs, inputs: str | None, given: Shapes, chosen: Options, shown: Progress
+    pair: _FilePair,
+    declared: DeclaredInputs,
+    inputs: str | None,
+    given_shapes: Shapes,
+    chosen: Options,
+    shown: Progress,
 ) -> Report:
     """Compare two files on inputs of one structure."""
     reference, candidate, names, others, quantized = (
         pair.reference, pair.candidate, pair.names, pair.others, pair.quantized,
     )  # fmt: skip
-    own, other = pair.derived
-    fixed_reference, arrays = read_with_inputs(reference, declared, inputs, chosen.seed, own)
+    model, other = pair.derived
+    fixed_reference, arrays = read_with_inputs(reference, declared, inputs, chosen.seed, model)
     fixed_shapes = rename_shapes(others, names, declared.shapes(arrays))
     structure = {} if declared.ranked else fixed_shapes
-    theirs = read_declared_inputs(candidate, structure or rename_shapes(others, names, declared.structure(arrays)))
+    candidate_inputs = read_declared_inputs(
+        candidate, structure or rename_shapes(others, names, declared.structure(arrays))
+    )
     open_sizes = inputs is None and declared.ranked and any(symbols_in(value.shape) for value in declared.values)
     if open_sizes:
-        first = read(reference, given, own)
-        second = read(candidate, rename_shapes(others, names, given), other)
+        first = read(reference, given_shapes, model)
+        second = read(candidate, rename_shapes(others, names, given_shapes), other)
         if first.program is not None and second.program is not None:
             try:
-                return _compare_programs(first, second, declared, theirs, arrays, None, chosen, shown, quantized)
+                return _compare_programs(
+                    first, second, declared, candidate_inputs, arrays, None, chosen, shown, quantized
+                )
             except CellbridgeError as error:  # a file that can be read only with fixed sizes
                 not_open = f"{error}".partition("\n")[0]
         else:
             not_open = str(first.error or second.error).partition("\n")[0]
     first, second = fixed_reference, read(candidate, fixed_shapes, other)
     if first.program is None or second.program is None:
-        return compare_whole(first, second, declared, theirs, arrays, chosen, shown, generated=inputs is None)
-    report = _compare_programs(first, second, declared, theirs, arrays, inputs, chosen, shown, quantized, fixed=True)
+        return compare_whole(first, second, declared, candidate_inputs, arrays, chosen, shown, generated=inputs is None)
+    report = _compare_programs(
+        first, second, declared, candidate_inputs, arrays, inputs, chosen, shown, quantized, fixed=True
+    )
     if open_sizes:
         report.notes.append(f"not compared at other sizes, with which the files can't be read: {not_open}")
     return report
@@ -232,7 +243,7 @@ def _compare_programs(
     first: OnnxFile,
     second: OnnxFile,
     declared: DeclaredInputs,
-    theirs: DeclaredInputs,
+    candidate_inputs: DeclaredInputs,
     arrays: list[Array],
     inputs: str | None,
     options: Options,
@@ -283,7 +294,7 @@ def _compare_programs(
         first.path,
         second.path,
         second.source,
-        theirs,
+        candidate_inputs,
         *programs,
         alike,
         bool(narrow),
@@ -302,11 +313,11 @@ def _compare_programs(
     if report is whole and inputs is None and not fixed and not (options.fail_fast and report.failed):
         files.judge_at_other_sizes(report, arrays)
     if quantized is not None:
-        own = list(second.program.inputs)
+        second_inputs = list(second.program.inputs)
         samples_by_name = [
             {
                 value.name: array
-                for value, array in zip(own, reorder_inputs(first.program, second.program, x), strict=True)
+                for value, array in zip(second_inputs, reorder_inputs(first.program, second.program, x), strict=True)
             }
             for x in samples
         ]
@@ -332,7 +343,7 @@ def _pair_files(reference: str, candidate: str) -> _FilePair:
     if quantized is not None:
         return _FilePair(reference, candidate, names, others, quantized, notes, (None, quantized.form.model))
     draws = share_draws(reference, candidate)
-    notes += [note for one in draws for note in one.notes]
+    notes += [note for drawn in draws for note in drawn.notes]
     return _FilePair(reference, candidate, names, others, None, notes, (draws[0].model, draws[1].model))
 
 

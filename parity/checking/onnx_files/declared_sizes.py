@@ -42,38 +42,38 @@ class DeclaredSizes:
     notes: list[str] = field(default_factory=list)
 
     @classmethod
-    def between(cls, reference: Sequence[Value], candidate: Sequence[Value], given: Shapes) -> DeclaredSizes:
-        """Compare the inputs of two files, paired; those whose shape is `given` may have any sizes besides.
+    def between(cls, reference: Sequence[Value], candidate: Sequence[Value], given_shapes: Shapes) -> DeclaredSizes:
+        """Compare the inputs of two files, paired; those of `given_shapes` may have any sizes besides.
 
         Raises:
             UsageError: both fix an axis, to different sizes.
         """
         open_axes = any(symbols_in(value.shape) for value in (*reference, *candidate))
-        result = cls(alone=not given and not open_axes and any(value.shape for value in reference))
-        for mine, other in zip(reference, candidate, strict=True):
-            if mine.name not in given and len(mine.shape) == len(other.shape):
-                result._add(mine, other)
+        result = cls(alone=not given_shapes and not open_axes and any(value.shape for value in reference))
+        for value, other in zip(reference, candidate, strict=True):
+            if value.name not in given_shapes and len(value.shape) == len(other.shape):
+                result._add(value, other)
         return result
 
-    def _add(self, mine: Value, other: Value) -> None:
-        for axis, (dim, needed) in enumerate(zip(mine.shape, other.shape, strict=True)):
-            place = f"axis {axis} of {mine.name}"
+    def _add(self, value: Value, other: Value) -> None:
+        for axis, (dim, needed) in enumerate(zip(value.shape, other.shape, strict=True)):
+            where = f"axis {axis} of {value.name}"
             if isinstance(dim, int) and isinstance(needed, int) and dim != needed:
                 raise UsageError(
-                    f"{place} is declared as {dim} in the reference and {needed} in the candidate: there is no input "
+                    f"{where} is declared as {dim} in the reference and {needed} in the candidate: there is no input "
                     "that both files take\n  what to do: export both with the same size, or with an open one"
                 )
             if isinstance(dim, SymbolicDim) and isinstance(needed, int):
                 self.fixed.update([solution] if (solution := dim.solve(needed)) else [])
-                self.failures.append(f"declares {place} as {needed}, and the reference takes any size ({dim})")
+                self.failures.append(f"declares {where} as {needed}, and the reference takes any size ({dim})")
             elif isinstance(dim, int) and isinstance(needed, SymbolicDim):
                 self.notes.append(
-                    f"{place} was compared at {dim} alone, which the reference fixes; the candidate takes any"
+                    f"{where} was compared at {dim} alone, which the reference fixes; the candidate takes any"
                 )
-        names = [[str(dim) for dim in value.shape if isinstance(dim, SymbolicDim)] for value in (mine, other)]
+        names = [[str(dim) for dim in x.shape if isinstance(dim, SymbolicDim)] for x in (value, other)]
         if names[0] != names[1] and sorted(names[0]) == sorted(names[1]):
             self.notes.append(
-                f"the open axes of {mine.name} are named {', '.join(names[0])} in the reference and "
+                f"the open axes of {value.name} are named {', '.join(names[0])} in the reference and "
                 f"{', '.join(names[1])} in the candidate; they were paired by position"
             )
 
@@ -108,14 +108,14 @@ def compare_outputs(
         infer: returns the candidate's program, whose outputs have the sizes that it computes; None if it isn't known.
         inputs_are_alike: whether both declare the same sizes of inputs, from which other sizes of outputs follow.
     """
-    ours, theirs = (_declared_outputs(model) for model in models)
-    if len(ours) != len(theirs):
+    reference_outputs, candidate_outputs = (_declared_outputs(model) for model in models)
+    if len(reference_outputs) != len(candidate_outputs):
         return
-    same_names = dict(ours).keys() == dict(theirs).keys()
+    same_names = dict(reference_outputs).keys() == dict(candidate_outputs).keys()
     computed: list[tuple[Dim, ...]] | None = None
-    for number, (name, shape) in enumerate(ours):
-        at = [other for other, _ in theirs].index(name) if same_names else number
-        other_shape = theirs[at][1]
+    for number, (name, shape) in enumerate(reference_outputs):
+        at = [other for other, _ in candidate_outputs].index(name) if same_names else number
+        other_shape = candidate_outputs[at][1]
         if shape is None or other_shape is None:
             continue
         if len(shape) != len(other_shape):
@@ -123,19 +123,19 @@ def compare_outputs(
             continue
         if any(isinstance(other, int) and dim != other for dim, other in zip(shape, other_shape, strict=True)):
             computed = _computed_sizes(infer) if computed is None else computed
-        known = computed is not None and at < len(computed) and len(computed[at]) == len(other_shape)
-        own = computed[at] if computed is not None and known else other_shape
-        for axis, (dim, other, size) in enumerate(zip(shape, other_shape, own, strict=True)):
-            place = f"axis {axis} of its output {name}"
-            if isinstance(dim, int) and isinstance(other, int) and dim != other and size == other and known:
-                report.notes.append(f"the reference declares {place} as {dim}, and the candidate computes {other}")
+        is_computed = computed is not None and at < len(computed) and len(computed[at]) == len(other_shape)
+        sizes = computed[at] if computed is not None and is_computed else other_shape
+        for axis, (dim, other, size) in enumerate(zip(shape, other_shape, sizes, strict=True)):
+            where = f"axis {axis} of its output {name}"
+            if isinstance(dim, int) and isinstance(other, int) and dim != other and size == other and is_computed:
+                report.notes.append(f"the reference declares {where} as {dim}, and the candidate computes {other}")
             elif isinstance(dim, int) and isinstance(other, int) and dim != other:
-                add_failure(report, candidate, f"declares {place} as {other}, and the reference as {dim}")
+                add_failure(report, candidate, f"declares {where} as {other}, and the reference as {dim}")
             elif isinstance(other, int) and isinstance(size, SymbolicDim):
-                add_failure(report, candidate, f"declares {place} as {other}, and computes any size there ({size})")
+                add_failure(report, candidate, f"declares {where} as {other}, and computes any size there ({size})")
             elif isinstance(dim, int) != isinstance(other, int) and inputs_are_alike:
                 words = [f"as {d}" if isinstance(d, int) else "as open" for d in (other, dim)]
-                report.notes.append(f"{candidate} declares {place} {words[0]}, and the reference {words[1]}")
+                report.notes.append(f"{candidate} declares {where} {words[0]}, and the reference {words[1]}")
 
 
 def _computed_sizes(infer: Callable[[], Program | None]) -> list[tuple[Dim, ...]]:
@@ -148,12 +148,12 @@ def _computed_sizes(infer: Callable[[], Program | None]) -> list[tuple[Dim, ...]
 
 def _declared_outputs(model: ModelProto) -> list[tuple[str, list[int | str] | None]]:
     """Return the name of each output and its declared sizes, "" or a name for open ones; None without a shape."""
-    found: list[tuple[str, list[int | str] | None]] = []
+    outputs: list[tuple[str, list[int | str] | None]] = []
     for output in model.graph.output:
         kind = output.type.tensor_type
         dims = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in kind.shape.dim]
-        found.append((output.name, dims if kind.HasField("shape") else None))
-    return found
+        outputs.append((output.name, dims if kind.HasField("shape") else None))
+    return outputs
 
 
 def add_failure(report: Report, candidate: str, reason: str) -> None:
@@ -164,13 +164,13 @@ def add_failure(report: Report, candidate: str, reason: str) -> None:
 
 def shapes_of(declared: DeclaredInputs, sizes: Sizes) -> Shapes:
     """Return the shapes of all inputs with these sizes of open axes, and the usual ones of others."""
-    known = default_sizes(declared.values) | sizes
-    return {value.name: [evaluate(dim, known) for dim in value.shape] for value in declared.values}
+    all_sizes = default_sizes(declared.values) | sizes
+    return {value.name: [evaluate(dim, all_sizes) for dim in value.shape] for value in declared.values}
 
 
 def other_sizes_to_try(declared: DeclaredInputs, model: ModelProto) -> Iterator[Sizes]:
     """Yield sizes that a file may need though it declares them open: integers among its constants."""
-    data = (numpy_helper.to_array(one) for one in model.graph.initializer if one.data_type in (6, 7))
+    data = (numpy_helper.to_array(tensor) for tensor in model.graph.initializer if tensor.data_type in (6, 7))
     numbers = {int(n) for array in data if array.size <= MAX_NUMBERS for n in array.ravel() if 1 <= n <= MAX_SIZE}
     names = [*default_sizes(declared.values)][::-1]  # the last axes first: batches are rarely frozen
     choices = [{name: number} for number in sorted(numbers, reverse=True) for name in names]

@@ -250,8 +250,8 @@ class ModuleAndFile:
             return ""
         model = self.candidate if isinstance(self.candidate, onnx.ModelProto) else graph_only(self.candidate)
         stored = {tensor.name for tensor in model.graph.initializer}
-        taken = {i.type.tensor_type.elem_type for i in model.graph.input if i.name not in stored}
-        names = {str(onnx.helper.tensor_dtype_to_np_dtype(one)) for one in taken & _FLOATING}
+        input_types = {i.type.tensor_type.elem_type for i in model.graph.input if i.name not in stored}
+        names = {str(onnx.helper.tensor_dtype_to_np_dtype(input_type)) for input_type in input_types & _FLOATING}
         return names.pop() if len(names) == 1 else ""
 
     @cached_property
@@ -290,9 +290,11 @@ class ModuleAndFile:
             file = self._read(shapes)
         if file.program is None:
             raise UsageError(file.unknown)
-        own, dtype = dtype_of(file.program), self.options.dtype
-        if own != dtype and {own, dtype} & HALVES:
-            raise UsageError(f"it computes in {own}, and was compared in {dtype}; --dtype {own} compares its Cells")
+        file_dtype, dtype = dtype_of(file.program), self.options.dtype
+        if file_dtype != dtype and {file_dtype, dtype} & HALVES:
+            raise UsageError(
+                f"it computes in {file_dtype}, and was compared in {dtype}; --dtype {file_dtype} compares its Cells"
+            )
         return file.program, list(file.notes)
 
     def _arrange(self, runtime: OnnxModelSide | None) -> Arrange:
@@ -301,9 +303,9 @@ class ModuleAndFile:
             return _arrange_by(self.candidate.arguments)
 
         def arrange(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Array]:
-            given = runtime.pair_inputs(runtime.graph, args, kwargs).values()
-            arrays = [x for x in given if isinstance(x, np.ndarray)]
-            if len(arrays) < len(given):
+            values = runtime.pair_inputs(runtime.graph, args, kwargs).values()
+            arrays = [x for x in values if isinstance(x, np.ndarray)]
+            if len(arrays) < len(values):
                 raise UsageError("it takes sequences of tensors")
             return arrays
 

@@ -42,15 +42,15 @@ def pair_places(first: InterpreterSide, second: InterpreterSide) -> tuple[Progra
     agree = all(key in others and _apart(values[key], others[key]) <= AGREES for key in roots)
     names: dict[Key, str] = {}
     moved: dict[tuple[str, int], None] = {}
-    for place, slots in places.items():
-        keys, theirs = ([Key(*place, slot) for slot in some] for some in (slots, other_places.get(place, [])))
-        if not place[0] or not all(key in values for key in keys) or not all(key in others for key in theirs):
+    for boundary, slots in places.items():
+        keys, other_keys = ([Key(*boundary, slot) for slot in some] for some in (slots, other_places.get(boundary, [])))
+        if not boundary[0] or not all(key in values for key in keys) or not all(key in others for key in other_keys):
             continue
-        pairs = _pairs([values[key] for key in keys], [others[key] for key in theirs])
-        far = agree and any(_apart(values[keys[a]], others[theirs[b]]) > DIFFERS for a, b in pairs)
+        pairs = _pairs([values[key] for key in keys], [others[key] for key in other_keys])
+        far = agree and any(_apart(values[keys[a]], others[other_keys[b]]) > DIFFERS for a, b in pairs)
         if len(pairs) < len(keys) or far:
-            moved[place[:2]] = None
-        names |= {theirs[b]: keys[a].slot for a, b in pairs}
+            moved[boundary[:2]] = None
+        names |= {other_keys[b]: keys[a].slot for a, b in pairs}
 
     def keeps(key: Key) -> bool:
         return (key.path, key.call) not in moved

@@ -63,7 +63,7 @@ class TwoPrograms:
         kind = _InHalf if self.rounding_only else OnnxModelSide
         runtime = kind(
             name, self.source, others, {}, dtype=dtype, provider=provider,
-            arrange=lambda *given: self.inputs.arguments(self._arrange(*given)),
+            arrange=lambda *arguments: self.inputs.arguments(self._arrange(*arguments)),
         )  # fmt: skip
         return judge_sides(reference, [side, runtime], self.options, self.progress, rounded=[reference, side])
 

@@ -54,11 +54,11 @@ def compare_beyond(
             ]
         except (SessionError, CellbridgeError):  # the size is frozen inside, too
             continue
-        place = f"at {size + MORE} in place of {size}, which neither file declares,"
+        where = f"at {size + MORE} in place of {size}, which neither file declares,"
         if len(results[0]) == len(results[1]) and all(map(_agree, *results)):
-            report.notes.append(f"{place} the results of both in ONNX Runtime agree, too")
+            report.notes.append(f"{where} the results of both in ONNX Runtime agree, too")
         else:
-            report.notes.append(f"{place} the results of both in ONNX Runtime differ")
+            report.notes.append(f"{where} the results of both in ONNX Runtime differ")
             report.conditions.remarks.append(f"and not at {size + MORE} in place of {size}")
 
 
@@ -88,15 +88,15 @@ def _run(model: ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
         session.close()
 
 
-def _agree(one: Array, other: Array) -> bool:
-    if one.shape != other.shape:
+def _agree(array: Array, other: Array) -> bool:
+    if array.shape != other.shape:
         return False
-    if one.dtype.kind not in "fc":
-        return bool(np.array_equal(one, other))
-    largest = float(np.abs(one).max(initial=0.0))
-    return bool(np.allclose(one, other, rtol=0, atol=EQUAL * largest, equal_nan=True))
+    if array.dtype.kind not in "fc":
+        return bool(np.array_equal(array, other))
+    largest = float(np.abs(array).max(initial=0.0))
+    return bool(np.allclose(array, other, rtol=0, atol=EQUAL * largest, equal_nan=True))
 
 
 def holds_its_weights(model: ModelProto) -> bool:
     """Whether a model has no weights in other files."""
-    return all(one.data_location != TensorProto.EXTERNAL for one in model.graph.initializer)
+    return all(tensor.data_location != TensorProto.EXTERNAL for tensor in model.graph.initializer)

@@ -29,7 +29,7 @@ MAX_ELEMENTS = 2**22  # of an input with that many samples
 
 
 def compare_whole(
-    first: OnnxFile, second: OnnxFile, ours: DeclaredInputs, theirs: DeclaredInputs, arrays: list[Array],
+    first: OnnxFile, second: OnnxFile, first_inputs: DeclaredInputs, second_inputs: DeclaredInputs, arrays: list[Array],
     options: Options, progress: Progress, *, generated: bool,
 ) -> Report:  # fmt: skip
     """Compare two files, one of which can't be read as a program, in ONNX Runtime.
@@ -38,7 +38,7 @@ def compare_whole(
     """
     unread = first if first.program is None else second
     assert unread.error is not None, "it can be read"
-    _, dtype, notes = adapt_options(options, first.program or second.program, ours.values)
+    _, dtype, notes = adapt_options(options, first.program or second.program, first_inputs.values)
     options = replace(options, grads=False, dtype=dtype)
     alone = first is second
     how: dict[str, Any] = {"dtype": dtype, "provider": options.provider}
@@ -46,14 +46,14 @@ def compare_whole(
     def reference_side(arrays: list[Array]) -> Side:
         if first.program is None:
             name = NOT_OPTIMIZED if alone else first.path
-            return OnnxReferenceSide(name, first.source, ours.arguments(arrays), {}, optimized=not alone, **how)
+            return OnnxReferenceSide(name, first.source, first_inputs.arguments(arrays), {}, optimized=not alone, **how)
         names = output_names(first.path)
         named = len(set(names)) == len(first.program.outputs)
         program = with_named_outputs(first.program, names) if named else first.program
         return InterpreterSide(first.path, program, tuple(arrays), {}, working_dtype=dtype, seed=options.seed)
 
     def compare(reference: Side, arrays: list[Array]) -> Report:
-        others = theirs.arguments(reorder(theirs.values, ours.values, arrays))
+        others = second_inputs.arguments(reorder(second_inputs.values, first_inputs.values, arrays))
         name = ONNXRUNTIME if alone else f"{second.path} in onnxruntime"
         return judge_sides(reference, [OnnxModelSide(name, second.source, others, {}, **how)], options, progress)
 
@@ -61,7 +61,7 @@ def compare_whole(
         report = compare(reference_side(arrays), arrays)
     except SessionError as error:
         raise unread.error from error
-    more = more_samples(ours, arrays, MORE, MAX_ELEMENTS, options.seed)
+    more = more_samples(first_inputs, arrays, MORE, MAX_ELEMENTS, options.seed)
     if generated and first.program is None and more is not None:
         sizes, many = more
         label = format_sizes(sizes)
