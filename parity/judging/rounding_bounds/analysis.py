@@ -20,7 +20,7 @@ from .rules import RULES
 from .subprograms import ANALYSES
 
 
-def analyse(program: Program, inputs: Sequence[Array], wanted: Sequence[Value], units: Units) -> list[Estimate]:
+def analyse(program: Program, inputs: Sequence[Array], outputs: Sequence[Value], units: Units) -> list[Estimate]:
     """Run a program in float64, and bound the rounding errors of running it in the working dtype.
 
     Inputs, parameters and constants are taken to be rounded to the working dtype, and otherwise exact.
@@ -28,7 +28,7 @@ def analyse(program: Program, inputs: Sequence[Array], wanted: Sequence[Value], 
     Args:
         program: the program, in float64.
         inputs: one array per input.
-        wanted: values of the program.
+        outputs: values of the program.
         units: the unit roundoffs of the working dtype.
 
     Returns:
@@ -39,15 +39,15 @@ def analyse(program: Program, inputs: Sequence[Array], wanted: Sequence[Value], 
         CellbridgeError: an op failed.
     """
     with np.errstate(all="ignore"):
-        return _run(program, [units.rounded(array) for array in inputs], wanted, units)
+        return _run(program, [units.rounded(array) for array in inputs], outputs, units)
 
 
-def _run(program: Program, inputs: Sequence[Estimate], wanted: Sequence[Value], units: Units) -> list[Estimate]:
+def _run(program: Program, inputs: Sequence[Estimate], outputs: Sequence[Value], units: Units) -> list[Estimate]:
     values = {value: units.rounded(array) for value, array in program.constant_data.items()}
     values |= dict(zip(program.inputs, inputs, strict=True))
     run = _Analysis(values, bind(program, [x.value for x in inputs]), units)
-    run.run(plan(program, wanted))
-    return [run.values[value] for value in wanted]
+    run.run(plan(program, outputs))
+    return [run.values[value] for value in outputs]
 
 
 class _Analysis(Evaluation):

@@ -91,10 +91,10 @@ class CellBounds:
         With each comes the largest element of what it is computed from.
         """
         updates = cell.program.updates
-        wanted = [*cell.program.outputs, *updates.values()]
+        outputs = [*cell.program.outputs, *updates.values()]
         keys: list[TensorKey] = [*cell.output_keys, *(("update", name) for name in updates)]
         largest = max((size(x) for x in cell.arrays if is_floating(x.dtype)), default=0.0)
-        for key, estimate in zip(keys, analyse(cell.program, cell.arrays, wanted, self.units), strict=True):
+        for key, estimate in zip(keys, analyse(cell.program, cell.arrays, outputs, self.units), strict=True):
             yield key, estimate, largest
         if self.network.run.wanted.grads:
             yield from self._gradient_estimates(cell)
@@ -108,8 +108,10 @@ class CellBounds:
         ]
         of_inputs = zip(cell.input_keys, gradient.input_gradients, strict=True)
         pairs: list[tuple[TensorKey, Value]] = [(k, v) for k, v in of_inputs if k is not None and v is not None]
-        own = [(name, value) for name, value in gradient.parameter_gradients.items() if name in cell.own_parameters]
-        pairs += [(("parameter", name), value) for name, value in own if value is not None]
+        own_gradients = [
+            (name, value) for name, value in gradient.parameter_gradients.items() if name in cell.own_parameters
+        ]
+        pairs += [(("parameter", name), value) for name, value in own_gradients if value is not None]
         largest = max(map(size, seeds), default=0.0)
         estimates = analyse(gradient.program, [*cell.arrays, *seeds], [value for _, value in pairs], self.units)
         for (key, _), estimate in zip(pairs, estimates, strict=True):

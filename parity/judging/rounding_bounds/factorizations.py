@@ -35,8 +35,8 @@ def log_determinant(a: Application) -> tuple[Array, ...] | None:
         return None
     inverse = np.linalg.inv(a.first.value).swapaxes(-1, -2)
     inherited = np.sqrt(np.square(inverse * error).sum(axis=(-2, -1)))
-    own = a.units.sums * math.sqrt(a.first.value.shape[-1]) * np.maximum(np.abs(a.outputs[1]), 1)
-    return np.zeros_like(a.outputs[0]), together(inherited, own, a.units.results * a.outputs[1])
+    rounding = a.units.sums * math.sqrt(a.first.value.shape[-1]) * np.maximum(np.abs(a.outputs[1]), 1)
+    return np.zeros_like(a.outputs[0]), together(inherited, rounding, a.units.results * a.outputs[1])
 
 
 def cholesky(a: Application) -> tuple[Array, ...] | None:
@@ -49,9 +49,9 @@ def cholesky(a: Application) -> tuple[Array, ...] | None:
         return None
     (factor,) = a.outputs
     size = factor.shape[-1]
-    own = math.sqrt(size + 1) * a.units.sums * (np.abs(factor) @ np.abs(factor).swapaxes(-1, -2))
+    backward_error = math.sqrt(size + 1) * a.units.sums * (np.abs(factor) @ np.abs(factor).swapaxes(-1, -2))
     below = np.tril(bound_of(a.first))  # the upper triangle isn't read
-    error = together(own, np.maximum(below, below.swapaxes(-1, -2)))
+    error = together(backward_error, np.maximum(below, below.swapaxes(-1, -2)))
     inverse = np.square(np.linalg.inv(factor))
     # both elements of a pair have the same error, which counts twice
     squares = np.tril(2 * inverse @ np.square(error) @ inverse.swapaxes(-1, -2)) * (1 - 0.75 * np.eye(size))

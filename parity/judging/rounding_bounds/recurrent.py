@@ -112,8 +112,8 @@ def gru_gradient(a: Application) -> Bounds:
     gates: list[tuple[Estimate, ...]] = [()] * len(r.value)
 
     def step(t: int, g_h: Estimate) -> tuple[Estimate, ...]:
-        of_r, of_z, of_n, own = (run.multiply(_at(x, t), g_h) for x in (by_r, by_z, by_n, to_n))
-        gates[t] = _joined(of_r, of_z, own), _joined(of_r, of_z, of_n)
+        of_r, of_z, of_n, of_candidate = (run.multiply(_at(x, t), g_h) for x in (by_r, by_z, by_n, to_n))
+        gates[t] = _joined(of_r, of_z, of_candidate), _joined(of_r, of_z, of_n)
         return (run.add(run.multiply(g_h, _at(z, t)), run.linear(gates[t][1], weights)),)
 
     states = _backward(a, run, step, g_ys, (_zero_if_absent(g_hn, a.outputs[2]),), lengths)
@@ -232,12 +232,12 @@ def _with_gates(a: Application, results: tuple[Estimate, ...], gates: Sequence[t
     """The bounds of a layer's results and, for an op that returns them, of the gates of all steps, batch last."""
     bounds: Bounds = tuple(map(bound_of, results))
     if len(a.outputs) > len(results):
-        bounds += tuple(batch_last(_stacked(gates, place)) for place in range(len(gates[0])))
+        bounds += tuple(batch_last(_stacked(gates, position)) for position in range(len(gates[0])))
     return bounds
 
 
-def _stacked(gates: Sequence[tuple[Estimate, ...]], place: int) -> Array:
-    return np.stack([bound_of(each[place]) for each in gates])
+def _stacked(gates: Sequence[tuple[Estimate, ...]], position: int) -> Array:
+    return np.stack([bound_of(each[position]) for each in gates])
 
 
 # ---- parts of estimates ----

@@ -24,10 +24,10 @@ def elementwise(a: Application) -> tuple[Array, ...]:
     values = [None if x is None else x.value for x in a.operands]
     scales = [np.maximum(np.abs(y), _cancelled(a.op, a.first.value)) for y in a.outputs]
     bounds = [normalizations.FUNCTION_UNITS * a.units.results * scale for scale in scales]
-    for place, x in enumerate(a.operands):
+    for position, x in enumerate(a.operands):
         if x is None or x.bound is None or not x.bound.any():
             continue
-        ends = [a(*values[:place], end, *values[place + 1 :]) for end in (x.value + x.bound, x.value - x.bound)]
+        ends = [a(*values[:position], end, *values[position + 1 :]) for end in (x.value + x.bound, x.value - x.bound)]
         for number, (y, above, below) in enumerate(zip(a.outputs, *ends, strict=True)):
             off = np.fmax(np.abs(above - y), np.abs(below - y))
             if a.op.traits.pole:  # a bound that reaches beyond the end of the domain crosses it

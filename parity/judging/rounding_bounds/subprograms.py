@@ -74,6 +74,6 @@ def _stack(rows: Sequence[Estimates]) -> list[Estimate]:
     stacked = []
     for column in zip(*rows, strict=True):
         bounds = [np.broadcast_to(x.bound, x.value.shape) for x in column if x.bound is not None]
-        known = is_floating(column[0].value.dtype) and len(bounds) == len(column)
-        stacked.append(Estimate(np.stack([x.value for x in column]), np.stack(bounds) if known else None))
+        is_known = is_floating(column[0].value.dtype) and len(bounds) == len(column)
+        stacked.append(Estimate(np.stack([x.value for x in column]), np.stack(bounds) if is_known else None))
     return stacked

@@ -26,10 +26,10 @@ def dft(a: Application) -> tuple[Array, ...]:
     axes = tuple(axis % x.value.ndim for axis in a.attributes["axes"])
     count = math.prod(x.value.shape[axis] for axis in axes)
     growth = sum(BUTTERFLY_UNITS + (math.sqrt(p) if p > 2 else 0) for axis in axes for p in _factors(y.shape[axis]))
-    own = np.sqrt(np.square(y).sum(axis=-1, keepdims=True).mean(axis=axes, keepdims=True))
+    root_mean_square = np.sqrt(np.square(y).sum(axis=-1, keepdims=True).mean(axis=axes, keepdims=True))
     scale = {"none": 1.0, "root": 1 / math.sqrt(count), "size": 1 / count}[a.attributes["norm"]]
     inherited = np.sqrt(np.square(bound_of(x)).sum(axis=(*axes, -1), keepdims=True)) * scale
-    return (together(inherited, growth * a.units.sums * own, a.units.results * y),)
+    return (together(inherited, growth * a.units.sums * root_mean_square, a.units.results * y),)
 
 
 def solve(a: Application) -> tuple[Array, ...] | None:
