@@ -83,9 +83,9 @@ def _other_tuples(name: str, value: tuple[Any, ...]) -> Iterator[tuple[Any, ...]
             yield from ((axis,) for axis in value if len(value) > 1)
         for step in (-1, 1, 2, 3):
             yield tuple(item + step for item in value)
-        for place in range(len(value)) if len(value) > 1 else ():
+        for index in range(len(value)) if len(value) > 1 else ():
             for step in (-1, 1):
-                yield (*value[:place], value[place] + step, *value[place + 1 :])
+                yield (*value[:index], value[index] + step, *value[index + 1 :])
 
 
 def constants(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
@@ -93,16 +93,16 @@ def constants(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
     for constant in cell.program.constants:
         if constant.data.size != 1 or not is_floating(constant.value.dtype):
             continue
-        own = float(constant.data.reshape(()))
-        if math.isnan(own):
+        reference = float(constant.data.reshape(()))
+        if math.isnan(reference):
             continue
         users = [node.op for node in cell.program.nodes if constant.value in node.inputs]
         make = partial(_with_constant, cell.program, constant.value)
-        for number in likely_numbers(cell, evidence, own, make):
+        for number in likely_numbers(cell, evidence, reference, make):
             summary = f"the number in {users[0] if users else 'the result'} is {spelling(number)} in the candidate"
             cause = Cause(
-                "attribute", f"{summary}, {spelling(own)} in the reference", f"use {spelling(own)}",
-                op=users[0] if users else "", reference_value=own, candidate_value=number,
+                "attribute", f"{summary}, {spelling(reference)} in the reference", f"use {spelling(reference)}",
+                op=users[0] if users else "", reference_value=reference, candidate_value=number,
             )  # fmt: skip
             yield Hypothesis(cause, partial(make, number))
 

@@ -86,19 +86,21 @@ def outputs(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
 def _summary(cell: CellProgram, terms: dict[int, Term], not_called: Iterable[str]) -> str:
     """Say which Cells are called elsewhere or not at all, and what is passed on."""
     parts = [f"{name} is left out of the candidate" for name in not_called]
-    own = cell.program.outputs
+    own_outputs = cell.program.outputs
     passed = []
     for n, term in terms.items():
         key = cell.output_keys[n]
-        if (inner := inner_cell_returning(cell, own[n])) and own[n] not in term.values:
+        if (inner := inner_cell_returning(cell, own_outputs[n])) and own_outputs[n] not in term.values:
             parts.append(f"{visible_name(inner)} is left out of the candidate")
-        paths = (returning_cell(cell, value) for value in (own[n], *term.values))
+        paths = (returning_cell(cell, value) for value in (own_outputs[n], *term.values))
         passed.append(Passed(None if key.kind == OUTPUT else key.path, frozenset(p for p in paths if p is not None)))
     if moved := called_elsewhere(passed):
         parts.append(in_another_place(moved))
     for n, term in terms.items():
-        place = place_of(cell.output_keys[n])
-        parts.append(f"{place} is {term.words} in the candidate, {name_of_value(cell, own[n])} in the reference")
+        output_name = place_of(cell.output_keys[n])
+        parts.append(
+            f"{output_name} is {term.words} in the candidate, {name_of_value(cell, own_outputs[n])} in the reference"
+        )
     return "; ".join(parts)
 
 
@@ -110,9 +112,9 @@ def place_of(key: Key) -> str:
 def _values(program: Program) -> list[Value]:
     """Return values of a Cell: what Cells inside it return, what it computes, the last first, and its parameters."""
     computed = [v for node in reversed(program.nodes) for v in node.outputs]
-    known = [*reversed(program.inputs), *computed, *(p.value for p in program.parameters.values())]
-    known += [constant.value for constant in program.constants if constant.data.size > 1]
-    return [*dict.fromkeys(known)][:MAX_VALUES]
+    values = [*reversed(program.inputs), *computed, *(p.value for p in program.parameters.values())]
+    values += [constant.value for constant in program.constants if constant.data.size > 1]
+    return [*dict.fromkeys(values)][:MAX_VALUES]
 
 
 def _equal(array: Array, expected: Array) -> bool:
@@ -125,17 +127,17 @@ def _equal(array: Array, expected: Array) -> bool:
     return bool(np.all(off <= EQUAL * max(float(np.abs(expected).max(initial=0.0)), 1e-300)))
 
 
-def _terms(cell: CellProgram, own: Value, arrays: dict[Value, Array], expected: Array) -> Iterator[Term]:
+def _terms(cell: CellProgram, reference_value: Value, arrays: dict[Value, Array], expected: Array) -> Iterator[Term]:
     """Yield the terms with the candidate's value, the simplest first."""
     for value, array in arrays.items():
-        if value is not own and _equal(array, expected):
+        if value is not reference_value and _equal(array, expected):
             yield Term(name_of_value(cell, value), (value,), lambda x: x)
     for value, array in arrays.items():
         for words, change in _equal_changes(cell.program, value, array, expected):
             yield Term(f"{name_of_value(cell, value)} {words}", (value,), change)
-    for one, other in combinations([v for v in arrays if is_floating(v.dtype)], 2):
+    for first, other in combinations([v for v in arrays if is_floating(v.dtype)], 2):
         for op, function in PAIRS.items():
-            for a, b in ((one, other), (other, one)) if op in ("sub", "div") else ((one, other),):
+            for a, b in ((first, other), (other, first)) if op in ("sub", "div") else ((first, other),):
                 if _could_give(arrays[a], arrays[b], expected):
                     with np.errstate(all="ignore"):
                         equal = _equal(function(arrays[a], arrays[b]), expected)
@@ -161,9 +163,9 @@ def _equal_changes(program: Program, value: Value, array: Array, expected: Array
     """Yield the changes of a value, in words, that give what is expected."""
     if array.size < expected.size:
         return
-    place = Value(value.name, Type(value.dtype, array.shape))
-    builder = Builder.from_program(program.replace(nodes=(), inputs=(place,)))
-    tensor = SymbolicTensor(builder, place)
+    entering = Value(value.name, Type(value.dtype, array.shape))
+    builder = Builder.from_program(program.replace(nodes=(), inputs=(entering,)))
+    tensor = SymbolicTensor(builder, entering)
     results: list[tuple[str, Change, Value]] = []
     for words, change in _changes(array.shape, expected.shape, is_floating(array.dtype)):
         try:
@@ -173,19 +175,19 @@ def _equal_changes(program: Program, value: Value, array: Array, expected: Array
         if result.value.shape == expected.shape:
             results.append((words, change, result.value))
     changed = program.replace(
-        inputs=(place,), nodes=tuple(builder.nodes), constants=tuple(builder.constants), parameters={}, buffers={},
+        inputs=(entering,), nodes=tuple(builder.nodes), constants=tuple(builder.constants), parameters={}, buffers={},
         outputs=tuple(result for _, _, result in results),
     )  # fmt: skip
     with np.errstate(all="ignore"):
-        found = execute(changed, (array,))
-    for (words, change, _), changed_array in zip(results, found, strict=True):
+        changed_arrays = execute(changed, (array,))
+    for (words, change, _), changed_array in zip(results, changed_arrays, strict=True):
         if _equal(changed_array, expected):
             yield words, change
 
 
-def _changes(shape: tuple[int, ...], wanted: tuple[int, ...], floating: bool) -> Iterator[tuple[str, Change]]:
+def _changes(shape: tuple[int, ...], target: tuple[int, ...], floating: bool) -> Iterator[tuple[str, Change]]:
     """Yield changes of a tensor of a shape, in words, after which it may have the wanted shape."""
-    if shape == wanted:
+    if shape == target:
         for axis, size in enumerate(shape):
             if size > 1:
                 yield f"reversed along axis {axis}", partial(shaping.flip, axes=(axis,))
@@ -195,27 +197,27 @@ def _changes(shape: tuple[int, ...], wanted: tuple[int, ...], floating: bool) ->
             yield f"after {op}", partial(_activated, op)
         if floating:
             yield "negated", elementwise.neg
-    if sorted(shape) == sorted(wanted):
+    if sorted(shape) == sorted(target):
         for order in permutations(range(len(shape))) if len(shape) <= 4 else ():
             if order != tuple(sorted(order)):
                 yield f"with its axes in the order {order}", partial(shaping.transpose, permutation=order)
-    for axes in _reduced(shape, wanted) if floating else ():
+    for axes in _reduced(shape, target) if floating else ():
         along = f"axis {axes[0]}" if len(axes) == 1 else f"axes {axes}"
         for name, reduce in (
             ("mean", reduction.reduce_mean), ("sum", reduction.reduce_sum), ("largest element", reduction.reduce_max),
         ):  # fmt: skip
-            yield f"as its {name} along {along}", partial(_reduced_to, wanted, partial(reduce, axes=axes))
+            yield f"as its {name} along {along}", partial(_reduced_to, target, partial(reduce, axes=axes))
         for which in ("first", "last"):
-            change = partial(_reduced_to, wanted, partial(_element, axes, 0 if which == "first" else -1))
+            change = partial(_reduced_to, target, partial(_element, axes, 0 if which == "first" else -1))
             yield f"as its {which} element along {along}", change
 
 
-def _reduced(shape: tuple[int, ...], wanted: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _reduced(shape: tuple[int, ...], target: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Yield axes without which a shape has the wanted number of elements."""
     for count in (1, 2):
         for axes in combinations(range(len(shape)), count):
             sizes = [size for axis, size in enumerate(shape) if axis not in axes]
-            if [size for size in sizes if size != 1] == [size for size in wanted if size != 1] and len(sizes) < len(
+            if [size for size in sizes if size != 1] == [size for size in target if size != 1] and len(sizes) < len(
                 shape
             ):
                 yield axes
@@ -226,8 +228,8 @@ def _reduced_to(shape: tuple[int, ...], reduce: Change, x: SymbolicTensor) -> Sy
     return result
 
 
-def _element(axes: tuple[int, ...], place: int, x: SymbolicTensor) -> SymbolicTensor:
-    starts = [0 if place == 0 else x.value.type.sizes[axis] - 1 for axis in axes]  # type: ignore[index]
+def _element(axes: tuple[int, ...], position: int, x: SymbolicTensor) -> SymbolicTensor:
+    starts = [0 if position == 0 else x.value.type.sizes[axis] - 1 for axis in axes]  # type: ignore[index]
     stops = [start + 1 for start in starts]
     result: SymbolicTensor = slicing.slice(
         x, starts=tuple(starts), stops=tuple(stops), steps=(1,) * len(axes), axes=axes

@@ -65,11 +65,11 @@ def by_heads(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
             for heads in _numbers_of_heads(cell.program, sizes[-1] if sizes else 0, count):
                 for in_parts in (True, False):
                     orders = (f"as {name_of_parts} with all heads each", f"head by head, with {count} parts each")
-                    here, there = orders if in_parts else orders[::-1]
+                    in_candidate, in_reference = orders if in_parts else orders[::-1]
                     cause = Cause(
                         "weight",
-                        f"the features of {name_of_value(cell, value)} are read {here} in the candidate, and "
-                        f"{there} in the reference, as if rows of the weight were not permuted",
+                        f"the features of {name_of_value(cell, value)} are read {in_candidate} in the candidate, and "
+                        f"{in_reference} in the reference, as if rows of the weight were not permuted",
                         "permute the rows of the weight, or divide the features as the reference does",
                     )
                     change = partial(_divided, count, heads, in_parts)
@@ -80,25 +80,25 @@ def axes(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield what each Cell inside returns with two axes of the same size exchanged: a table of distances, reversed."""
     for value in _returned(cell):
         sizes = value.type.sizes or ()
-        for one, other in combinations(range(len(sizes)), 2):
-            if sizes[one] == sizes[other] > 1:
+        for axis, other in combinations(range(len(sizes)), 2):
+            if sizes[axis] == sizes[other] > 1:
                 cause = Cause(
                     "structure",
-                    f"{name_of_value(cell, value)} is read transposed in the candidate, with its axes {one} and "
+                    f"{name_of_value(cell, value)} is read transposed in the candidate, with its axes {axis} and "
                     f"{other} exchanged",
                 )
-                yield Hypothesis(cause, partial(with_changed_value, cell.program, value, partial(_turned, one, other)))
+                yield Hypothesis(cause, partial(with_changed_value, cell.program, value, partial(_turned, axis, other)))
 
 
 def _numbers_of_heads(program: Program, size: int, count: int) -> list[int]:
     """Return the numbers of heads into which the program divides parts of a size, or all of it."""
-    found: dict[int, None] = {}
+    numbers: dict[int, None] = {}
     for node in program.nodes:
         after = node.outputs[0].type.sizes if node.op == "reshape" else None
         if after is not None and len(after) > 1 and size % count == 0:
             for heads in (n for n in after if n > 1 and n * count < size and size % (n * count) == 0):
-                found[heads] = None
-    return list(found)
+                numbers[heads] = None
+    return list(numbers)
 
 
 def _returned(cell: CellProgram) -> list[Value]:
@@ -159,8 +159,8 @@ def _divided(count: int, heads: int, in_parts: bool, x: SymbolicTensor) -> Symbo
     return result
 
 
-def _turned(one: int, other: int, x: SymbolicTensor) -> SymbolicTensor:
+def _turned(axis: int, other: int, x: SymbolicTensor) -> SymbolicTensor:
     order = list(range(len(x.value.type.sizes or ())))
-    order[one], order[other] = other, one
+    order[axis], order[other] = other, axis
     result: SymbolicTensor = shaping.transpose(x, permutation=tuple(order))
     return result

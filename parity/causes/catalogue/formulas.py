@@ -28,14 +28,14 @@ def orders(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
         if operator.name != VECTOR_NORM or not operator.nodes[0].inputs:
             continue
         source, result = operator.nodes[0].inputs[0], operator.nodes[-1].outputs[0]
-        axes, keepdims, own = (operator.settings[name] for name in ("dim", "keepdim", "ord"))
+        axes, keepdims, reference_order = (operator.settings[name] for name in ("dim", "keepdim", "ord"))
         for order in ORDERS:
-            if order == own or source is None:
+            if order == reference_order or source is None:
                 continue
-            words, fix = settings_in_words([("ord", own, order)])
+            words, fix = settings_in_words([("ord", reference_order, order)])
             cause = Cause(
                 "attribute", f"in {VECTOR_NORM}, {words}", fix, op=VECTOR_NORM, attribute="ord",
-                reference_value=float(own), candidate_value=order,
+                reference_value=float(reference_order), candidate_value=order,
             )  # fmt: skip
             make = partial(_norm, order=order, axes=axes, keepdims=keepdims)
             yield Hypothesis(cause, partial(with_other_value, cell.program, result, source, make))
@@ -72,12 +72,12 @@ def approximations(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield each GELU with the other of torch's formulas."""
     for node, positions in places(cell.program):
         if node.op == "gelu":
-            own = node.attributes["approximate"]
-            other = "none" if own == "tanh" else "tanh"
-            words, fix = settings_in_words([("approximate", own, other)])
+            formula = node.attributes["approximate"]
+            other = "none" if formula == "tanh" else "tanh"
+            words, fix = settings_in_words([("approximate", formula, other)])
             cause = Cause(
                 "attribute", f"in gelu, {words}", fix, op="gelu", attribute="approximate",
-                reference_value=own, candidate_value=other,
+                reference_value=formula, candidate_value=other,
             )  # fmt: skip
             make = partial(with_attributes, cell.program, positions, approximate=other)
             yield Hypothesis(cause, make, len(positions))

@@ -79,19 +79,22 @@ def _ratios(cell: CellProgram, evidence: Evidence) -> list[float]:
     keys = [key for key in cell.input_keys if key is not None]
     names = cell.program.parameters
     pairs = [(evidence.truth.values.get(key), evidence.candidate.values.get(key)) for key in keys]
-    ours, theirs = evidence.truth.gradients.parameters, evidence.candidate.gradients.parameters
-    pairs += [(ours.get(name), theirs.get(name)) for name in names]
-    found = (_ratio(one, other) for one, other in pairs if one is not None and other is not None)
-    return [*dict.fromkeys(number for number in found if number is not None)]
+    reference_gradients, candidate_gradients = (
+        evidence.truth.gradients.parameters,
+        evidence.candidate.gradients.parameters,
+    )
+    pairs += [(reference_gradients.get(name), candidate_gradients.get(name)) for name in names]
+    ratios = (_ratio(array, other) for array, other in pairs if array is not None and other is not None)
+    return [*dict.fromkeys(number for number in ratios if number is not None)]
 
 
-def _ratio(one: Array, other: Array) -> float | None:
+def _ratio(array: Array, other: Array) -> float | None:
     """Return the number that one array is multiplied by in another; None if there is none, or it is 1."""
-    squares = float(np.square(one).sum()) if one.shape == other.shape else 0.0
+    squares = float(np.square(array).sum()) if array.shape == other.shape else 0.0
     if not squares:
         return None
-    number = float(f"{float((one * other).sum()) / squares:.{DIGITS - 1}e}")
-    off = float(np.abs(other - number * one).max())
+    number = float(f"{float((array * other).sum()) / squares:.{DIGITS - 1}e}")
+    off = float(np.abs(other - number * array).max())
     return number if number not in (0.0, 1.0) and off < 1e-6 * float(np.abs(other).max()) else None
 
 

@@ -48,12 +48,14 @@ def slopes(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
         if abs(line.offset - 0.5) > 1e-9 or (line.low, line.high) != (0.0, 1.0):
             continue
         name = "hard swish" if line.factor else "hard sigmoid"
-        own = next((words for slope, words in SLOPES.items() if abs(slope - line.slope) < 1e-9), f"{line.slope:.6g}")
+        reference_slope = next(
+            (words for slope, words in SLOPES.items() if abs(slope - line.slope) < 1e-9), f"{line.slope:.6g}"
+        )
         for slope, words in SLOPES.items():
-            if words != own:
+            if words != reference_slope:
                 cause = Cause(
-                    "attribute", f"the {name}'s slope is {words} in the candidate, {own} in the reference",
-                    f"use a slope of {own}", op=name.replace(" ", ""), attribute="slope",
+                    "attribute", f"the {name}'s slope is {words} in the candidate, {reference_slope} in the reference",
+                    f"use a slope of {reference_slope}", op=name.replace(" ", ""), attribute="slope",
                     reference_value=line.slope, candidate_value=slope,
                 )  # fmt: skip
                 make = partial(_hard, slope, line.factor)

@@ -86,13 +86,13 @@ def with_lookup(program: Program, other: Callable[[int, Node, Lookup], Results |
         program: the program.
         other: returns the results of the node at a position; None to keep the node.
     """
-    known: dict[Value, SymbolicTensor] = {}
+    tensors: dict[Value, SymbolicTensor] = {}
 
     def rule(builder: Builder, position: int, node: Node, operands: Operands) -> Results:
-        known.update({v: x for v, x in zip(node.inputs, operands, strict=True) if v is not None and x is not None})
-        results = other(position, node, lambda v: known[v] if v in known else SymbolicTensor(builder, v))
+        tensors.update({v: x for v, x in zip(node.inputs, operands, strict=True) if v is not None and x is not None})
+        results = other(position, node, lambda v: tensors[v] if v in tensors else SymbolicTensor(builder, v))
         results = keep(builder, position, node, operands) if results is None else results
-        known.update(zip(node.outputs, results, strict=True))
+        tensors.update(zip(node.outputs, results, strict=True))
         return results
 
     return rebuild(program, rule)
@@ -113,20 +113,20 @@ def with_changed_value(program: Program, value: Value, change: Callable[[Symboli
     """Return the program with a value changed wherever it is used, or returned."""
     changed: list[SymbolicTensor] = []
 
-    def of(builder: Builder, one: SymbolicTensor) -> SymbolicTensor:
+    def of(builder: Builder, tensor: SymbolicTensor) -> SymbolicTensor:
         if not changed:
-            changed.append(change(SymbolicTensor(builder, one.value)))
+            changed.append(change(SymbolicTensor(builder, tensor.value)))
         return changed[0]
 
-    def rule(builder: Builder, position: int, node: Node, given: Operands) -> Results:
-        pairs = zip(node.inputs, given, strict=True)
-        used = [of(builder, one) if v is value and one is not None else one for v, one in pairs]
-        return keep(builder, position, node, used)
+    def rule(builder: Builder, position: int, node: Node, operands: Operands) -> Results:
+        pairs = zip(node.inputs, operands, strict=True)
+        replaced = [of(builder, operand) if v is value and operand is not None else operand for v, operand in pairs]
+        return keep(builder, position, node, replaced)
 
     result = rebuild(program, rule)
     if value not in program.outputs:
         return result
     builder = Builder.from_program(result)
     pairs = zip(program.outputs, result.outputs, strict=True)
-    outputs = tuple(of(builder, SymbolicTensor(builder, v)).value if own is value else v for own, v in pairs)
+    outputs = tuple(of(builder, SymbolicTensor(builder, v)).value if output is value else v for output, v in pairs)
     return result.replace(nodes=tuple(builder.nodes), constants=tuple(builder.constants), outputs=outputs)

@@ -80,8 +80,8 @@ def _with_mask(steps: int, builder: Builder, node: Node, operands: Operands) -> 
     if mask is not None or sizes[0] is None or sizes[1] is None:
         raise ValueError("it has a mask, or no known shape")
     is_seen = np.tri(sizes[0][-2], sizes[1][-2], steps, dtype=np.bool_)
-    given = builder.constant(is_seen, np.dtype(bool))
-    return append(builder, node.op, [query, key, value, given, *rest], {**node.attributes, "causal": False})
+    own_mask = builder.constant(is_seen, np.dtype(bool))
+    return append(builder, node.op, [query, key, value, own_mask, *rest], {**node.attributes, "causal": False})
 
 
 def _constant(array: Array, x: SymbolicTensor) -> SymbolicTensor:
@@ -125,5 +125,7 @@ def _filled(number: float, x: SymbolicTensor) -> SymbolicTensor:
 def _where_computed(program: Program, value: Value, change: partial[SymbolicTensor]) -> Program:
     """Return the program with a value changed where nodes use it, and as it is where it is passed on or returned."""
     changed = with_changed_value(program, value, change)
-    kept = (own if own is value else other for own, other in zip(program.outputs, changed.outputs, strict=True))
+    kept = (
+        output if output is value else other for output, other in zip(program.outputs, changed.outputs, strict=True)
+    )
     return changed.replace(outputs=tuple(kept))

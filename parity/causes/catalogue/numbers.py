@@ -20,8 +20,8 @@ MAX_DIGITS = 4
 Make = Callable[[float], Program]
 
 
-def likely_numbers(cell: CellProgram, evidence: Evidence, own: float, make: Make) -> Iterator[float]:
-    """Yield numbers that may stand in the candidate in place of `own`, the most likely first.
+def likely_numbers(cell: CellProgram, evidence: Evidence, reference_number: float, make: Make) -> Iterator[float]:
+    """Yield numbers that may stand in the candidate in place of `reference_number`, the most likely first.
 
     The number with which the outputs are closest to the candidate's is searched on a grid, refined by golden sections
     (Kiefer, 1953), and rounded to as few digits as a person would have written.
@@ -29,7 +29,7 @@ def likely_numbers(cell: CellProgram, evidence: Evidence, own: float, make: Make
     Args:
         cell: the reference's Cell.
         evidence: what the candidate computed.
-        own: the reference's number.
+        reference_number: the reference's number.
         make: returns the Cell's program with another number.
     """
 
@@ -39,10 +39,10 @@ def likely_numbers(cell: CellProgram, evidence: Evidence, own: float, make: Make
         except INVALID:
             return math.inf
 
-    grid = sorted({*GRID, *(-x for x in GRID), 0.0}) if own <= 0 else sorted(GRID)
+    grid = sorted({*GRID, *(-x for x in GRID), 0.0}) if reference_number <= 0 else sorted(GRID)
     distances = [distance(number) for number in grid]
     best = int(np.argmin(distances))
-    if not math.isfinite(distances[best]) or distances[best] >= distance(own):
+    if not math.isfinite(distances[best]) or distances[best] >= distance(reference_number):
         return
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     estimate = _golden_section(distance, low, high)
@@ -57,19 +57,19 @@ def _golden_section(function: Callable[[float], float], low: float, high: float)
     sign = -1.0 if low < 0 else 1.0
     a, b = sorted((math.log(abs(low)), math.log(abs(high)))) if logarithmic else (low, high)
 
-    def place(t: float) -> float:
+    def point(t: float) -> float:
         return sign * math.exp(t) if logarithmic else t
 
     ratio = (math.sqrt(5) - 1) / 2
     c, d = b - ratio * (b - a), a + ratio * (b - a)
-    at_c, at_d = function(place(c)), function(place(d))
+    at_c, at_d = function(point(c)), function(point(d))
     for _ in range(REFINEMENTS):
         if at_c < at_d:
             b, d, at_d = d, c, at_c
             c = b - ratio * (b - a)
-            at_c = function(place(c))
+            at_c = function(point(c))
         else:
             a, c, at_c = c, d, at_d
             d = a + ratio * (b - a)
-            at_d = function(place(d))
-    return place((a + b) / 2)
+            at_d = function(point(d))
+    return point((a + b) / 2)

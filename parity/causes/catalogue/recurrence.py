@@ -40,13 +40,14 @@ def reset_gates(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
         yield Hypothesis(_cause("after", "before"), partial(with_lookup, program, partial(_after, before)))
 
 
-def _cause(theirs: str, ours: str) -> Cause:
-    place = "the product with the state's weights"
-    summary = f"the reset gate of the GRU is applied {theirs} {place} in the candidate, {ours} it in the reference"
-    option = f"reset_after={ours == 'after'}, linear_before_reset={int(ours == 'after')}"
+def _cause(in_candidate: str, in_reference: str) -> Cause:
+    product = "the product with the state's weights"
+    sides = f"{in_candidate} {product} in the candidate, {in_reference} it in the reference"
+    summary = f"the reset gate of the GRU is applied {sides}"
+    option = f"reset_after={in_reference == 'after'}, linear_before_reset={int(in_reference == 'after')}"
     return Cause(
         "structure", f"{summary} (reset_after, linear_before_reset)",
-        f"apply it {ours} the product ({option})", op="gru",
+        f"apply it {in_reference} the product ({option})", op="gru",
     )  # fmt: skip
 
 
@@ -98,7 +99,7 @@ def _part(x: SymbolicTensor, axis: int, start: int, stop: int) -> SymbolicTensor
 
 def _gates_after(program: Program) -> dict[int, tuple[Value, Node, Node | None]]:
     """Return the positions of gates that multiply a product: gate, product, and the part that is taken of it."""
-    found = {}
+    gates = {}
     for position, node in enumerate(program.nodes):
         for gate, other in _gated(program, node):
             part = program.producers.get(other)
@@ -106,41 +107,41 @@ def _gates_after(program: Program) -> dict[int, tuple[Value, Node, Node | None]]
             inner = program.producers.get(part.inputs[0]) if is_part and part is not None and part.inputs[0] else part
             state = inner.inputs[0] if inner is not None and inner.op == "linear" else None
             if inner is not None and state is not None and state.shape == gate.shape:
-                found[position] = gate, inner, part if is_part else None
-    return found
+                gates[position] = gate, inner, part if is_part else None
+    return gates
 
 
 def _before(
-    found: dict[int, tuple[Value, Node, Node | None]], position: int, _: Node, lookup: Lookup
+    gates: dict[int, tuple[Value, Node, Node | None]], position: int, _: Node, lookup: Lookup
 ) -> Results | None:
     """The product of the state that was multiplied by the gate."""
-    if position not in found:
+    if position not in gates:
         return None
-    gate, product, part = found[position]
+    gate, product, part = gates[position]
     state, weight, bias = (None if v is None else lookup(v) for v in (*product.inputs, None)[:3])
     assert state is not None
     if part is not None:
         (start,), (stop,) = part.attributes["starts"], part.attributes["stops"]
-        weight, bias = (None if one is None else _part(one, 0, start, stop) for one in (weight, bias))
+        weight, bias = (None if tensor is None else _part(tensor, 0, start, stop) for tensor in (weight, bias))
     return append(state.builder, "linear", [elementwise.mul(lookup(gate), state), weight, bias], {})
 
 
 def _gates_before(program: Program) -> dict[int, tuple[Value, Value]]:
     """Return the positions of products of a state that was multiplied by a gate: the gate and the state."""
-    found = {}
+    products = {}
     for position, node in enumerate(program.nodes):
         if node.op in PRODUCTS and node.inputs[0] is not None and node.inputs[0].shape == node.outputs[0].shape:
             producer = program.producers.get(node.inputs[0])
             for gate, state in _gated(program, producer) if producer is not None else ():
-                found[position] = gate, state
-    return found
+                products[position] = gate, state
+    return products
 
 
-def _after(found: dict[int, tuple[Value, Value]], position: int, node: Node, lookup: Lookup) -> Results | None:
+def _after(products: dict[int, tuple[Value, Value]], position: int, node: Node, lookup: Lookup) -> Results | None:
     """The product of the state, multiplied by the gate."""
-    if position not in found:
+    if position not in products:
         return None
-    gate, state = (lookup(value) for value in found[position])
+    gate, state = (lookup(value) for value in products[position])
     others = [None if v is None else lookup(v) for v in node.inputs[1:]]
     (result,) = append(state.builder, node.op, [state, *others], node.attributes)
     return (elementwise.mul(gate, result),)

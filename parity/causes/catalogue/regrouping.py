@@ -71,8 +71,10 @@ def interleaved(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield equal parts of an axis read as each n-th of its elements, and the other way round."""
     for axis_from_end in (1, 2):
         for apart in (True, False):
-            theirs, ours = ("interleaved", "one after the other")[:: 1 if apart else -1]
-            cause = Cause("layout", f"the parts of an axis are {theirs} in the candidate, {ours} in the reference")
+            in_candidate, in_reference = ("interleaved", "one after the other")[:: 1 if apart else -1]
+            cause = Cause(
+                "layout", f"the parts of an axis are {in_candidate} in the candidate, {in_reference} in the reference"
+            )
             for joined in (False, True):
                 make = partial(_interleaved, cell.program, axis_from_end, apart, joined)
                 yield Hypothesis(cause, make)
@@ -106,7 +108,7 @@ def _interleaved(program: Program, axis_from_end: int, apart: bool, joined: bool
                 (start, stop, step) = other
                 return (slicing.slice(x, starts=(start,), stops=(stop,), steps=(step,), axes=(axis,)),)
         if joined and apart and node.op == "concat" and len(operands) == 2 and node.attributes["axis"] == axis:
-            return (_in_turn([one for one in operands if one is not None], axis),)
+            return (_in_turn([operand for operand in operands if operand is not None], axis),)
         return keep(builder, at, node, operands)
 
     result = rebuild(program, rule)

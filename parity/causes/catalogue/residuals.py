@@ -81,23 +81,23 @@ def _norms(cell: CellProgram) -> list[_Norm]:
     for node in program.nodes:
         for number in calls_around(cell, node):
             of_calls.setdefault(number, []).append(node)
-    found: list[_Norm] = []
+    norms: list[_Norm] = []
     for number, nodes in sorted(of_calls.items(), key=lambda item: len(item[1])):
-        found += _norm_of(program, nodes, program.calls[number].path, found)
+        norms += _norm_of(program, nodes, program.calls[number].path, norms)
     for node in program.nodes:
-        found += _norm_of(program, [node], "", found)
+        norms += _norm_of(program, [node], "", norms)
     positions = {value: number for number, node in enumerate(program.nodes) for value in node.outputs}
-    return sorted(found, key=lambda norm: positions[norm.result])
+    return sorted(norms, key=lambda norm: positions[norm.result])
 
 
-def _norm_of(program: Program, nodes: Sequence[Node], name: str, known: Sequence[_Norm]) -> list[_Norm]:
+def _norm_of(program: Program, nodes: Sequence[Node], name: str, norms: Sequence[_Norm]) -> list[_Norm]:
     """Return the norm that some nodes are, if they are one and no other norm is among them."""
     values = [value for node in nodes for value in node.outputs]
-    if not any(node.op in NORMS for node in nodes) or any(norm.result in values for norm in known):
+    if not any(node.op in NORMS for node in nodes) or any(norm.result in values for norm in norms):
         return []
     inside = set(nodes)
-    used = [n for n in program.nodes if n not in inside]
-    leaving = {v for v in values if v in program.outputs or any(v in node.inputs for node in used)}
+    outside = [n for n in program.nodes if n not in inside]
+    leaving = {v for v in values if v in program.outputs or any(v in node.inputs for node in outside)}
     norm = _Norm(name, tuple(values))
     entering = norm.entering(program)
     is_norm = leaving == {norm.result} and entering is not None and entering.type == norm.result.type
@@ -114,21 +114,21 @@ def _moved_before(cell: CellProgram, program: Program, norm: _Norm) -> Program:
     addition = program.producers.get(total) if total is not None else None
     if total is None or addition is None or addition.op != "add" or norm.result.type != total.type:
         raise ConversionError("what enters the norm isn't a sum")
-    one, other = addition.inputs[:2]
-    for stream, branch in ((one, other), (other, one)):
+    operand, other = addition.inputs[:2]
+    for stream, branch in ((operand, other), (other, operand)):
         if stream is None or branch is None or stream.type != total.type:
             continue
         nodes, passed = _needed(cell, program, branch)
         users = {v for n in nodes if stream in n.inputs for v in n.outputs}
-        given = {position for position in passed if program.outputs[position] is stream}
-        if users or given:
+        stream_outputs = {position for position in passed if program.outputs[position] is stream}
+        if users or stream_outputs:
             copies, result = _copied(program, norm, stream)
             program = _with_uses(_without(program, norm), norm.result, total)
             starting = [
                 _with_operand(node, stream, result) if not users.isdisjoint(node.outputs) else node
                 for node in program.nodes
             ]
-            outputs = tuple(result if n in given else v for n, v in enumerate(program.outputs))
+            outputs = tuple(result if n in stream_outputs else v for n, v in enumerate(program.outputs))
             return _inserted(program.replace(nodes=tuple(starting), outputs=outputs), stream, copies)
     raise ConversionError("no branch starts where the other operand is")
 
@@ -147,8 +147,8 @@ def _moved_after(cell: CellProgram, program: Program, norm: _Norm) -> Program:
         if branch is None or branch is stream:
             continue
         nodes, passed = _needed(cell, program, branch)
-        given = {program.outputs[position] for position in passed}
-        if norm.result in given or any(norm.result in n.outputs for n in nodes):
+        passed_values = {program.outputs[position] for position in passed}
+        if norm.result in passed_values or any(norm.result in n.outputs for n in nodes):
             total = node.outputs[0]
             copies, result = _copied(program, norm, total)
             program = _with_uses(_with_uses(_without(program, norm), norm.result, stream), total, result)
@@ -204,12 +204,12 @@ def _with_operand(node: Node, value: Value, other: Value) -> Node:
     return replace(node, inputs=tuple(other if v is value else v for v in node.inputs))
 
 
-def _copied(program: Program, norm: _Norm, given: Value) -> tuple[list[Node], Value]:
+def _copied(program: Program, norm: _Norm, entering_value: Value) -> tuple[list[Node], Value]:
     """Return the nodes of a norm that is given another value, and its result."""
     entering = norm.entering(program)
     others = {value: Value(f"{value.name}_moved", value.type) for value in norm.values}
     if entering is not None:
-        others[entering] = given
+        others[entering] = entering_value
     copies = [
         replace(
             node,

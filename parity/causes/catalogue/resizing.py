@@ -79,24 +79,28 @@ def resizes(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
             continue
         before, after = execute(cell.program, cell.arrays, wanted=[image, result])
         makes = {s: [matrix(a, b, s) for a, b in zip(old[2:], new[2:], strict=True)] for s in SETTINGS}
-        own = [setting for setting, matrices in makes.items() if _is_equal(_applied(before, matrices), after)]
-        if own:
-            yield from _others(cell.program, name, (image, result), (before, after), makes, _of_torch_first(own)[0])
+        matching = [setting for setting, matrices in makes.items() if _is_equal(_applied(before, matrices), after)]
+        if matching:
+            yield from _others(
+                cell.program, name, (image, result), (before, after), makes, _of_torch_first(matching)[0]
+            )
 
 
 def _others(
     program: Program, name: str, values: tuple[Value, Value], arrays: tuple[Array, Array],
-    makes: dict[Setting, list[Array]], own: Setting,
+    makes: dict[Setting, list[Array]], reference_setting: Setting,
 ) -> Iterator[Hypothesis]:  # fmt: skip
     """Yield an image resized with each setting that gives another result than the reference's own."""
     (image, result), (before, after) = values, arrays
     rank = before.ndim
     shrinks = any(b < a for a, b in zip(before.shape[2:], after.shape[2:], strict=True))
-    for setting in _of_torch_first(sorted(makes, key=lambda s: len(_different(own, s)))):
+    for setting in _of_torch_first(sorted(makes, key=lambda s: len(_different(reference_setting, s)))):
         is_known = shrinks or not setting.antialias  # which else is another kernel by another name
         if is_known and not _is_equal(_applied(before, makes[setting]), after):
-            in_torch = _in_torch(own, rank), _in_torch(setting, rank)
-            names = in_torch if name == INTERPOLATE and all(in_torch) else (_in_onnx(own), _in_onnx(setting))
+            in_torch = _in_torch(reference_setting, rank), _in_torch(setting, rank)
+            names = (
+                in_torch if name == INTERPOLATE and all(in_torch) else (_in_onnx(reference_setting), _in_onnx(setting))
+            )
             make = partial(with_other_value, program, result, image, partial(_product, makes[setting]))
             yield Hypothesis(_cause(name, *names), make)
 
@@ -107,9 +111,9 @@ def _of_torch_first(settings: Iterable[Setting]) -> list[Setting]:
 
 def _resized(program: Program) -> Iterator[tuple[str, Value, Value]]:
     """Yield the operator of each resized image, the image, and the result."""
-    regions = [(one.name, one.nodes) for one in operators(program) if one.name in RESIZES]
-    known = {id(node) for _, nodes in regions for node in nodes}
-    regions += [(INTERPOLATE, (node,)) for node in program.nodes if node.op == "resize" and id(node) not in known]
+    regions = [(operator.name, operator.nodes) for operator in operators(program) if operator.name in RESIZES]
+    in_regions = {id(node) for _, nodes in regions for node in nodes}
+    regions += [(INTERPOLATE, (node,)) for node in program.nodes if node.op == "resize" and id(node) not in in_regions]
     for name, nodes in regions:
         images, results = _ends(program, nodes)
         if len(images) == len(results) == 1:
@@ -118,12 +122,12 @@ def _resized(program: Program) -> Iterator[tuple[str, Value, Value]]:
 
 def _ends(program: Program, nodes: tuple[Node, ...]) -> tuple[list[Value], list[Value]]:
     """Return the values that some nodes take, other than stored ones, and those that other nodes take from them."""
-    own = {id(node) for node in nodes}
+    inside = {id(node) for node in nodes}
     made = {value for node in nodes for value in node.outputs}
     stored = program.constant_data
-    taken = {v: None for node in nodes for v in node.inputs if v is not None and v not in made and v not in stored}
-    used = {v for node in program.nodes if id(node) not in own for v in node.inputs} | {*program.outputs}
-    return [*taken], [value for node in nodes for value in node.outputs if value in used]
+    operands = {v: None for node in nodes for v in node.inputs if v is not None and v not in made and v not in stored}
+    used_outside = {v for node in program.nodes if id(node) not in inside for v in node.inputs} | {*program.outputs}
+    return [*operands], [value for node in nodes for value in node.outputs if value in used_outside]
 
 
 def matrix(old: int, new: int, setting: Setting) -> Array:
@@ -137,9 +141,9 @@ def matrix(old: int, new: int, setting: Setting) -> Array:
     step = ((old - 1) / (new - 1) if new > 1 else 0.0) if corners else old / new
     places = np.arange(new, dtype=np.float64)
     if setting.mode == "area":
-        for place in range(new):
-            start, stop = place * old // new, -(-(place + 1) * old // new)
-            weights[start:stop, place] = 1 / (stop - start)
+        for pixel in range(new):
+            start, stop = pixel * old // new, -(-(pixel + 1) * old // new)
+            weights[start:stop, pixel] = 1 / (stop - start)
         return weights
     at_centres = setting.positions == "half_pixel" or setting.antialias
     sources = (places + 0.5) * step - 0.5 if at_centres else places * step
@@ -155,11 +159,11 @@ def matrix(old: int, new: int, setting: Setting) -> Array:
     stretch = max(step, 1.0) if setting.antialias else 1.0
     reach = int(np.ceil(RADII[setting.mode] * stretch)) + 1
     taps = np.floor(sources).astype(np.int64) + np.arange(-reach, reach + 1)[:, None]
-    found = _kernel(np.abs(taps - sources) / stretch, setting)
+    kernel = _kernel(np.abs(taps - sources) / stretch, setting)
     if setting.antialias or setting.exclude_outside:
-        found = np.where((taps >= 0) & (taps < old), found, 0.0)
-        found = found / found.sum(axis=0)
-    np.add.at(weights, (taps.clip(0, old - 1), np.arange(new)[None].repeat(len(taps), 0)), found)
+        kernel = np.where((taps >= 0) & (taps < old), kernel, 0.0)
+        kernel = kernel / kernel.sum(axis=0)
+    np.add.at(weights, (taps.clip(0, old - 1), np.arange(new)[None].repeat(len(taps), 0)), kernel)
     return weights
 
 
@@ -191,13 +195,13 @@ def _product(matrices: list[Array], image: SymbolicTensor) -> SymbolicTensor:
     return image
 
 
-def _is_equal(one: Array, other: Array) -> bool:
-    return bool(np.abs(one - other).max(initial=0.0) <= EQUAL * max(float(np.abs(other).max(initial=0.0)), 1e-300))
+def _is_equal(array: Array, other: Array) -> bool:
+    return bool(np.abs(array - other).max(initial=0.0) <= EQUAL * max(float(np.abs(other).max(initial=0.0)), 1e-300))
 
 
-def _different(own: Setting, other: Setting) -> list[str]:
+def _different(setting: Setting, other: Setting) -> list[str]:
     """Return the names of what two settings differ in."""
-    return [field.name for field in fields(own) if getattr(own, field.name) != getattr(other, field.name)]
+    return [field.name for field in fields(setting) if getattr(setting, field.name) != getattr(other, field.name)]
 
 
 def _in_torch(setting: Setting, rank: int) -> dict[str, Any]:
@@ -214,24 +218,24 @@ def _in_torch(setting: Setting, rank: int) -> dict[str, Any]:
 
 def _in_onnx(setting: Setting) -> dict[str, Any]:
     """Return a setting as attributes of Resize."""
-    given: dict[str, Any] = {"mode": setting.mode, "coordinate_transformation_mode": setting.positions}
+    attributes: dict[str, Any] = {"mode": setting.mode, "coordinate_transformation_mode": setting.positions}
     if setting.mode == "nearest":
-        return given | {"nearest_mode": setting.rounding}
-    given["antialias"] = int(setting.antialias)
+        return attributes | {"nearest_mode": setting.rounding}
+    attributes["antialias"] = int(setting.antialias)
     if setting.mode == "cubic":
-        given |= {"cubic_coeff_a": setting.coefficient, "exclude_outside": int(setting.exclude_outside)}
-    return given
+        attributes |= {"cubic_coeff_a": setting.coefficient, "exclude_outside": int(setting.exclude_outside)}
+    return attributes
 
 
-def _cause(operator: str, ours: dict[str, Any], theirs: dict[str, Any]) -> Cause:
+def _cause(operator: str, in_reference: dict[str, Any], in_candidate: dict[str, Any]) -> Cause:
     """Return the cause: what differs of what both settings have, with the values of both sides."""
-    names = [name for name in ours if name in theirs and ours[name] != theirs[name]]
+    names = [name for name in in_reference if name in in_candidate and in_reference[name] != in_candidate[name]]
     parts = [
-        f"{name} is {spelling(theirs[name])} in the candidate, {spelling(ours[name])} in the reference"
+        f"{name} is {spelling(in_candidate[name])} in the candidate, {spelling(in_reference[name])} in the reference"
         for name in names
     ]
-    fix = ", ".join(f"{name}={spelling(ours[name])}" for name in names)
+    fix = ", ".join(f"{name}={spelling(in_reference[name])}" for name in names)
     return Cause(
         "attribute", f"in {operator}, {'; '.join(parts)}", f"use {fix}", op="resize", attribute=names[0],
-        reference_value=ours[names[0]], candidate_value=theirs[names[0]],
+        reference_value=in_reference[names[0]], candidate_value=in_candidate[names[0]],
     )  # fmt: skip

@@ -31,19 +31,21 @@ def samples(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
         if ends is None:
             continue
         image, grid, result = ends
-        own = operator.settings
+        settings = operator.settings
         others = [
             setting
             for setting in product(range(len(INTERPOLATIONS)), range(len(PADDINGS)), (False, True))
-            if _names(setting) != own and (setting[0] != BICUBIC or len(image.shape) == 4)
+            if _names(setting) != settings and (setting[0] != BICUBIC or len(image.shape) == 4)
         ]
-        for setting in sorted(others, key=lambda setting: len(_different(own, _names(setting)))):
+        for setting in sorted(others, key=lambda setting: len(_different(settings, _names(setting)))):
             names = _names(setting)
-            words, fix = settings_in_words([(name, own[name], names[name]) for name in _different(own, names)])
-            first = _different(own, names)[0]
+            words, fix = settings_in_words(
+                [(name, settings[name], names[name]) for name in _different(settings, names)]
+            )
+            first = _different(settings, names)[0]
             cause = Cause(
                 "attribute", f"in {GRID_SAMPLE}, {words}", fix, op=GRID_SAMPLE, attribute=first,
-                reference_value=own[first], candidate_value=names[first],
+                reference_value=settings[first], candidate_value=names[first],
             )  # fmt: skip
             yield Hypothesis(cause, partial(_sampled, program, image, grid, result, setting))
 
@@ -51,8 +53,8 @@ def samples(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
 def _ends(program: Program, operator: Operator) -> tuple[Value, Value, Value] | None:
     """Return the image that an operator takes, the grid and its result; None if they can't be told."""
     made = {value for node in operator.nodes for value in node.outputs}
-    taken = {v: None for node in operator.nodes for v in node.inputs if v is not None and v not in made}
-    outside = [v for v in taken if v not in {c.value for c in program.constants} or len(v.shape) > 2]
+    operands = {v: None for node in operator.nodes for v in node.inputs if v is not None and v not in made}
+    outside = [v for v in operands if v not in {c.value for c in program.constants} or len(v.shape) > 2]
     results = [v for v in operator.nodes[-1].outputs if v in made]
     if len(outside) != 2 or len(results) != 1:
         return None
@@ -75,5 +77,5 @@ def _names(setting: Setting) -> dict[str, Any]:
     return {"mode": INTERPOLATIONS[mode], "padding_mode": PADDINGS[padding], "align_corners": align_corners}
 
 
-def _different(own: Any, other: Any) -> list[str]:
-    return [name for name in other if own[name] != other[name]]
+def _different(settings: Any, other: Any) -> list[str]:
+    return [name for name in other if settings[name] != other[name]]

@@ -22,11 +22,11 @@ def scans(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
         if node.op not in SCANS:
             continue
         for exclusive, reverse in ((True, False), (False, True), (True, True)):
-            theirs = [*(["exclusive"] if exclusive else []), *(["taken from the end"] if reverse else [])]
-            ours = [*(["inclusive"] if exclusive else []), *(["from the start"] if reverse else [])]
-            words = f"in {node.op}, the {SCANS[node.op]} is {' and '.join(theirs)} in the candidate"
+            in_candidate = [*(["exclusive"] if exclusive else []), *(["taken from the end"] if reverse else [])]
+            in_reference = [*(["inclusive"] if exclusive else []), *(["from the start"] if reverse else [])]
+            words = f"in {node.op}, the {SCANS[node.op]} is {' and '.join(in_candidate)} in the candidate"
             cause = Cause(
-                "attribute", f"{words}, {' and '.join(ours)} in the reference", op=node.op,
+                "attribute", f"{words}, {' and '.join(in_reference)} in the reference", op=node.op,
                 attribute="exclusive" if exclusive else "reverse", reference_value=False, candidate_value=True,
             )  # fmt: skip
             make = partial(_scan, node.op, node.attributes["axis"], exclusive, reverse)

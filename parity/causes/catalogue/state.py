@@ -30,20 +30,20 @@ def momentum(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
         update = evidence.candidate.state.updates.get(name, evidence.candidate.state.buffers.get(name))
         if terms is None or update is None:
             continue
-        kept, own = terms[0], 1.0 - terms[0]
+        kept, factor = terms[0], 1.0 - terms[0]
         old, new = program.buffers[name].data.astype(np.float64), evidence.truth.state.updates.get(name)
-        if new is None or own == 0:
+        if new is None or factor == 0:
             continue
-        statistic = (new - kept * old) / own
+        statistic = (new - kept * old) / factor
         direction = statistic - old
         estimate = float(((update - old) * direction).sum() / (np.square(direction).sum() or 1.0))
         for digits in range(1, MAX_DIGITS + 1):
             number = float(f"{estimate:.{digits - 1}e}")
-            summary = f"momentum is {spelling(number)} in the candidate, {spelling(round(own, 12))} in the reference"
+            summary = f"momentum is {spelling(number)} in the candidate, {spelling(round(factor, 12))} in the reference"
             cause = Cause(
-                "attribute", summary, attribute="momentum", reference_value=round(own, 12), candidate_value=number
+                "attribute", summary, attribute="momentum", reference_value=round(factor, 12), candidate_value=number
             )
-            yield Hypothesis(cause, partial(_with_momentum, program, own, number))
+            yield Hypothesis(cause, partial(_with_momentum, program, factor, number))
 
 
 def _terms(program: Program, name: str) -> tuple[float, float] | None:
@@ -69,7 +69,7 @@ def _factor(node: Node | None, numbers: dict[Value, float]) -> float | None:
     return next((numbers[v] for v in node.inputs if v in numbers), None)
 
 
-def _with_momentum(program: Program, own: float, number: float) -> Program:
+def _with_momentum(program: Program, factor: float, number: float) -> Program:
     """Return the program with the factors of all updates changed: 1 - m, and m times the correction of the variance."""
     constants = []
     updates = [terms for name in program.updates if (terms := _terms(program, name)) is not None]
@@ -79,7 +79,7 @@ def _with_momentum(program: Program, own: float, number: float) -> Program:
         if value in kept:
             constants.append(replace(constant, data=np.asarray(1.0 - number)))
         elif value in new:
-            constants.append(replace(constant, data=np.asarray(value / own * number)))
+            constants.append(replace(constant, data=np.asarray(value / factor * number)))
         else:
             constants.append(constant)
     return program.replace(constants=tuple(constants))

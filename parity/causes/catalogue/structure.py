@@ -36,10 +36,10 @@ def other_functions(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
 def _with_op(program: Program, positions: tuple[int, ...], op: str) -> Program:
     def other(builder: Builder, node: Node, operands: Operands) -> Results:
         names = get(op).attribute_defaults
-        given = {name: value for name, value in node.attributes.items() if name in names}
+        attributes = {name: value for name, value in node.attributes.items() if name in names}
         if op == "max_pool":
-            given["dilation"] = (1,) * len(given["kernel"])
-        results = append(builder, op, operands, get(op).attributes(given))
+            attributes["dilation"] = (1,) * len(attributes["kernel"])
+        results = append(builder, op, operands, get(op).attributes(attributes))
         # a maximum also has positions, which are of no use to what takes a mean
         return (*results, *results)[: len(node.outputs)]
 
@@ -50,7 +50,7 @@ def omissions(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield each node left out, with one of its operands in its place, and each optional operand left out."""
     for node, positions in places(cell.program):
         names = get(node.op).operand_names(len(node.inputs))
-        here = f" ({place_of_node(node)})" if place_of_node(node) else ""
+        location = f" ({place_of_node(node)})" if place_of_node(node) else ""
         role = None
         for number, value in enumerate(node.inputs):
             if value is None:
@@ -60,7 +60,7 @@ def omissions(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
                 fix = f"call {what}" if what else ""
                 role = role or (None if what else role_of(cell, node))
                 words = role.left_out if role is not None else f"{what or node.op} is left out of the candidate"
-                cause = Cause("structure", f"{words}{here}", fix, op=node.op)
+                cause = Cause("structure", f"{words}{location}", fix, op=node.op)
                 yield Hypothesis(
                     cause, partial(with_other_nodes, cell.program, positions, _passing(number)), len(positions)
                 )

@@ -32,11 +32,11 @@ def tables(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
 
 def _fixed(program: Program) -> list[Value]:
     """Return the values that are the same for all inputs and parameters."""
-    found = {constant.value: None for constant in program.constants}
+    fixed = {constant.value: None for constant in program.constants}
     for node in program.nodes:
-        if not get(node.op).traits.draws and all(value is None or value in found for value in node.inputs):
-            found |= dict.fromkeys(node.outputs)
-    return [*found]
+        if not get(node.op).traits.draws and all(value is None or value in fixed for value in node.inputs):
+            fixed |= dict.fromkeys(node.outputs)
+    return [*fixed]
 
 
 def _changes(value: Value) -> Iterator[tuple[str, Change]]:

@@ -32,43 +32,47 @@ Change = Callable[[Array], Array]
 
 def values(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
     """Yield the parameters whose values in the candidate are known and differ, each and all together."""
-    own = {name: p.data for name, p in cell.program.parameters.items()}
-    known = {name: array for name, array in evidence.parameters.items() if name in own}
-    other = {n: a for n, a in known.items() if a.shape == own[n].shape and not np.array_equal(a, own[n])}
+    own_arrays = {name: p.data for name, p in cell.program.parameters.items()}
+    candidate_arrays = {name: array for name, array in evidence.parameters.items() if name in own_arrays}
+    other = {
+        n: a
+        for n, a in candidate_arrays.items()
+        if a.shape == own_arrays[n].shape and not np.array_equal(a, own_arrays[n])
+    }
     for name, array in other.items():
         shown = visible_name(name)
         others = {n: a for n, a in evidence.reference_parameters.items() if n != name}
-        summary = f"{shown} {relation(own[name], array, others) or 'has other values'} in the candidate"
+        summary = f"{shown} {relation(own_arrays[name], array, others) or 'has other values'} in the candidate"
         cause = Cause("weight", summary, f"copy {shown} from the reference", attribute=name)
         yield Hypothesis(cause, partial(_with_arrays, cell.program, {name: array}))
     if len(other) > 1:
-        cause = Cause("weight", _together(other, own, evidence), "copy them from the reference")
+        cause = Cause("weight", _together(other, own_arrays, evidence), "copy them from the reference")
         yield Hypothesis(cause, partial(_with_arrays, cell.program, other))
 
 
-def _together(other: Mapping[str, Array], own: Mapping[str, Array], evidence: Evidence) -> str:
+def _together(other: Mapping[str, Array], own_arrays: Mapping[str, Array], evidence: Evidence) -> str:
     """Return what several parameters of the candidate are to the reference's, in words."""
-    said = {}
+    relations = {}
     for name, array in other.items():
         others = {n: a for n, a in evidence.reference_parameters.items() if n != name}
-        said[name] = relation(own[name], array, others)
+        relations[name] = relation(own_arrays[name], array, others)
     shown = [visible_name(name) for name in other]
-    if len(set(said.values())) == 1:
-        how = said.popitem()[1]
+    if len(set(relations.values())) == 1:
+        how = relations.popitem()[1]
         return f"{_listed(shown)} {f'each {how}' if how else 'have other values'} in the candidate"
-    if len(said) > MAX_LISTED or not all(said.values()):
+    if len(relations) > MAX_LISTED or not all(relations.values()):
         return f"{_listed(shown)} have other values in the candidate"
-    parts = [f"{name} {how}" for name, how in zip(shown, said.values(), strict=True)]
+    parts = [f"{name} {how}" for name, how in zip(shown, relations.values(), strict=True)]
     return f"in the candidate, {_listed(parts)}"
 
 
 def buffers(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
     """Yield the buffers whose values in the candidate are known and differ, and those of another name that fit."""
-    known = evidence.candidate.state.buffers
+    candidate_buffers = evidence.candidate.state.buffers
     for name, buffer in cell.program.buffers.items():
-        array = known.get(name)
+        array = candidate_buffers.get(name)
         if array is None:
-            yield from _buffers_of_another_name(cell, name, known)
+            yield from _buffers_of_another_name(cell, name, candidate_buffers)
         if array is not None and array.shape == buffer.data.shape and not np.array_equal(array, buffer.data):
             shown = visible_name(name)
             summary = f"{shown} {relation(buffer.data, array, {}) or 'has other values'} in the candidate"
@@ -77,10 +81,12 @@ def buffers(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
             yield Hypothesis(cause, partial(cell.program.replace, buffers=changed))
 
 
-def _buffers_of_another_name(cell: CellProgram, name: str, known: Mapping[str, Array]) -> Iterator[Hypothesis]:
+def _buffers_of_another_name(
+    cell: CellProgram, name: str, candidate_buffers: Mapping[str, Array]
+) -> Iterator[Hypothesis]:
     """Yield each buffer of the candidate that is the reference's but for a relation which has a name."""
     buffer, shown = cell.program.buffers[name], visible_name(name)
-    for array in known.values():
+    for array in candidate_buffers.values():
         is_alike = array.shape == buffer.data.shape and is_floating(array.dtype) and is_floating(buffer.data.dtype)
         if is_alike and (how := relation(buffer.data, array, {})):
             cause = Cause(
@@ -135,8 +141,8 @@ def transposes(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
     """
     program = cell.program
     for name, parameter in program.parameters.items():
-        shape, known = parameter.data.shape, evidence.parameters.get(name)
-        if len(shape) == 2 and shape[0] == shape[1] > 1 and known is not None and np.array_equal(known, parameter.data):
+        shape, array = parameter.data.shape, evidence.parameters.get(name)
+        if len(shape) == 2 and shape[0] == shape[1] > 1 and array is not None and np.array_equal(array, parameter.data):
             shown = visible_name(name)
             cause = Cause(
                 "weight", f"{shown} is read transposed in the candidate", f"transpose {shown} there", attribute=name

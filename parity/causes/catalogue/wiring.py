@@ -32,11 +32,11 @@ def results(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield each output or passed value with another value in its place; a Cell may be left out that way."""
     program = cell.program
     for position, (value, key) in enumerate(zip(program.outputs, cell.output_keys, strict=True)):
-        place = place_of(key)
+        output_name = place_of(key)
         for other in _of_same_type(program, value, before=len(program.nodes)):
             outputs = (*program.outputs[:position], other, *program.outputs[position + 1 :])
-            theirs, ours = (name_of_value(cell, one) for one in (other, value))
-            summary = f"{place} is {theirs} in the candidate, {ours} in the reference"
+            in_candidate, in_reference = (name_of_value(cell, value) for value in (other, value))
+            summary = f"{output_name} is {in_candidate} in the candidate, {in_reference} in the reference"
             yield Hypothesis(Cause("structure", summary), partial(program.replace, outputs=outputs))
 
 
@@ -44,12 +44,12 @@ def exchanges(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield each two values of one type in each other's place, wherever they are used."""
     program = cell.program
     values = [*program.inputs, *(v for node in program.nodes for v in node.outputs)][:MAX_EXCHANGED]
-    for number, one in enumerate(values):
+    for number, first_value in enumerate(values):
         for other in values[number + 1 :]:
-            if one.type == other.type and one.shape:
-                first, second = name_of_value(cell, one), name_of_value(cell, other)
+            if first_value.type == other.type and first_value.shape:
+                first, second = name_of_value(cell, first_value), name_of_value(cell, other)
                 cause = Cause("structure", f"{first} and {second} are exchanged in the candidate")
-                yield Hypothesis(cause, partial(_with_values, program, {one: other, other: one}))
+                yield Hypothesis(cause, partial(_with_values, program, {first_value: other, other: first_value}))
 
 
 def operands(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
@@ -60,17 +60,19 @@ def operands(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
         for number, value in enumerate(node.inputs):
             for other in () if value is None else _of_same_type(program, value, before=position):
                 assert value is not None
-                theirs, ours = (name_of_value(cell, one) for one in (other, value))
-                summary = f"{names[number]} of {node.op} is {theirs} in the candidate, {ours} in the reference"
+                in_candidate, in_reference = (name_of_value(cell, value) for value in (other, value))
+                summary = (
+                    f"{names[number]} of {node.op} is {in_candidate} in the candidate, {in_reference} in the reference"
+                )
                 cause = Cause("structure", summary, op=node.op)
                 yield Hypothesis(cause, partial(_with_operand, program, position, number, other))
 
 
 def _of_same_type(program: Program, value: Value, before: int) -> list[Value]:
     """Return the other values of the type of a value that are known before a node, the nearest first."""
-    known = [v for node in reversed(program.nodes[:before]) for v in node.outputs]
-    known += [*program.inputs, *(p.value for p in program.parameters.values())]
-    return [v for v in known if v is not value and v.type == value.type][:MAX_VALUES]
+    values = [v for node in reversed(program.nodes[:before]) for v in node.outputs]
+    values += [*program.inputs, *(p.value for p in program.parameters.values())]
+    return [v for v in values if v is not value and v.type == value.type][:MAX_VALUES]
 
 
 def _with_operand(program: Program, position: int, number: int, other: Value) -> Program:
