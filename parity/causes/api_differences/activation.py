@@ -53,9 +53,9 @@ def _random_slopes(pair: LayerPair) -> Finding:
     )
 
 
-def _response(name: str, there: str, convert: Any, rule: str = "") -> Difference:
+def _response(name: str, module_argument: str, convert: Any, rule: str = "") -> Difference:
     return argument(
-        ("LRN",), name, there, rule, of_module=lambda pair: read_argument(pair.module, there),
+        ("LRN",), name, module_argument, rule, of_module=lambda pair: read_argument(pair.module, module_argument),
         needed=lambda pair, value: convert(value, pair.module.size),
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from .entry import Difference, Finding, LayerPair, argument, shape_effect
 from .reading import MISSING, code, collapse, format_value, read_argument
-from .windows import axes_of, output_shapes, sizes_here, sizes_there, windows_here, windows_there
+from .windows import axes_of, output_shapes, sizes_of_cell, sizes_of_module, windows_of_cell, windows_of_module
 
 TRANSPOSED = ("Conv2dTranspose", "Conv1dTranspose", "Conv3dTranspose")
 CONVOLUTIONS = ("Conv2d", "Conv1d", "Conv3d", *TRANSPOSED)
@@ -21,20 +21,22 @@ ADAPTIVE_POOLS = (
 
 def _padding(pair: LayerPair) -> Finding | None:
     """Find padding that differs in effect: "same" and a number may be equivalent."""
-    here, there = windows_here(pair), windows_there(pair)
-    if here is None:
+    cell_windows, module_windows = windows_of_cell(pair), windows_of_module(pair)
+    if cell_windows is None:
         return None
     axes, spatial = axes_of(pair), pair.shape
     if spatial is not None and len(spatial) > axes:
         candidate_sizes = [spatial[-axes:]]
     else:  # for any size: "same" depends on the size modulo the stride
-        candidate_sizes = [(1024 + extra,) * axes for extra in range(max(here.stride))]
-    if any(here.padding_for(size) == there.padding_for(size) for size in candidate_sizes):
+        candidate_sizes = [(1024 + extra,) * axes for extra in range(max(cell_windows.stride))]
+    if any(cell_windows.padding_for(size) == module_windows.padding_for(size) for size in candidate_sizes):
         return None
     mode, padding = read_argument(pair.cell, "pad_mode").lower(), read_argument(pair.cell, "padding")
     effect, reshapes = shape_effect(output_shapes(pair))
     if effect is None and spatial is not None:
-        sides = [tuple(n for pads in w.padding_for(candidate_sizes[0]) for n in pads) for w in (here, there)]
+        sides = [
+            tuple(n for pads in w.padding_for(candidate_sizes[0]) for n in pads) for w in (cell_windows, module_windows)
+        ]
         effect = (f"zeros {sides[0]}", f"{sides[1]}")
     return Finding(
         f"padding={format_value(collapse(padding))}" if mode == "pad" else f"pad_mode={mode!r}",
@@ -46,7 +48,7 @@ def _padding(pair: LayerPair) -> Finding | None:
 
 
 def _padding_to_write(pair: LayerPair, mode: str) -> str:
-    padding = windows_there(pair).padding
+    padding = windows_of_module(pair).padding
     if isinstance(padding, str):
         return 'pad_mode="same"'
     before = tuple(first for first, _ in padding)
@@ -64,26 +66,28 @@ def _padding_to_write(pair: LayerPair, mode: str) -> str:
 def _windows(layers: tuple[str, ...], name: str, rule: str = "") -> Difference:
     """Return an entry about an argument with an int for each axis."""
     return argument(
-        layers, name, rule=rule, of_cell=lambda pair: collapse(sizes_here(pair, name)),
-        of_module=lambda pair: collapse(sizes_there(pair, name)), shapes=output_shapes,
+        layers, name, rule=rule, of_cell=lambda pair: collapse(sizes_of_cell(pair, name)),
+        of_module=lambda pair: collapse(sizes_of_module(pair, name)), shapes=output_shapes,
     )  # fmt: skip
 
 
 def _output_padding(pair: LayerPair) -> Finding | None:
     """Find a difference in the output padding of a transposed convolution."""
-    here, there = windows_here(pair), windows_there(pair)
-    if here is None or here.output_padding == there.output_padding:
+    cell_windows, module_windows = windows_of_cell(pair), windows_of_module(pair)
+    if cell_windows is None or cell_windows.output_padding == module_windows.output_padding:
         return None
-    ours, theirs = (f"output_padding={format_value(collapse(w.output_padding))}" for w in (here, there))
-    write = theirs
+    cell_text, module_text = (
+        f"output_padding={format_value(collapse(w.output_padding))}" for w in (cell_windows, module_windows)
+    )
+    write = module_text
     if axes_of(pair) == 1:  # the Cell has no such argument
-        size = collapse(there.output_padding)
+        size = collapse(module_windows.output_padding)
         write = f'pad_mode="pad", and ops.pad(y, (0, {size})) behind it' if size else 'pad_mode="pad"'
     elif read_argument(pair.cell, "pad_mode") != "pad":
-        write = f'pad_mode="pad", {theirs}'
+        write = f'pad_mode="pad", {module_text}'
     if read_argument(pair.cell, "pad_mode") != "pad":
-        ours = f"pad_mode={read_argument(pair.cell, 'pad_mode')!r} ({ours})"
-    return Finding(ours, theirs, write, *shape_effect(output_shapes(pair)))
+        cell_text = f"pad_mode={read_argument(pair.cell, 'pad_mode')!r} ({cell_text})"
+    return Finding(cell_text, module_text, write, *shape_effect(output_shapes(pair)))
 
 
 def _padding_mode(pair: LayerPair) -> Finding | None:
@@ -91,7 +95,7 @@ def _padding_mode(pair: LayerPair) -> Finding | None:
     mode = read_argument(pair.module, "padding_mode")
     if mode in (MISSING, "zeros"):
         return None
-    sides = tuple(n for pads in reversed(windows_there(pair).padding_for((1024,) * axes_of(pair))) for n in pads)
+    sides = tuple(n for pads in reversed(windows_of_module(pair).padding_for((1024,) * axes_of(pair))) for n in pads)
     layer = {"reflect": "ReflectionPad", "replicate": "ReplicationPad"}.get(mode)
     before = f"nn.{layer}{axes_of(pair)}d({format_value(collapse(sides))})" if layer else "ops.concat of both ends"
     return Finding(
@@ -103,19 +107,22 @@ def _padding_mode(pair: LayerPair) -> Finding | None:
 
 def _padding_counts(pair: LayerPair) -> Finding | None:
     """Find a difference in whether padding counts in the mean; with "same" it never does."""
-    here, there = windows_here(pair), windows_there(pair)
-    ours, theirs = read_argument(pair.cell, "count_include_pad"), read_argument(pair.module, "count_include_pad")
-    if here is None or ours is MISSING or not _pads(there.padding):
+    cell_windows, module_windows = windows_of_cell(pair), windows_of_module(pair)
+    cell_value, module_value = (
+        read_argument(pair.cell, "count_include_pad"),
+        read_argument(pair.module, "count_include_pad"),
+    )
+    if cell_windows is None or cell_value is MISSING or not _pads(module_windows.padding):
         return None
-    if here.padding == "same":
-        if not theirs or pair.shape is None or _padding(pair):  # other padding has a line of its own
+    if cell_windows.padding == "same":
+        if not module_value or pair.shape is None or _padding(pair):  # other padding has a line of its own
             return None
-        ours_text = "pad_mode='same' (its padding doesn't count)"
-        return Finding(ours_text, f"count_include_pad={theirs}", _padding_to_write(pair, "same"))
-    if ours == theirs or not _pads(here.padding):
+        cell_text = "pad_mode='same' (its padding doesn't count)"
+        return Finding(cell_text, f"count_include_pad={module_value}", _padding_to_write(pair, "same"))
+    if cell_value == module_value or not _pads(cell_windows.padding):
         return None
     return Finding(
-        f"count_include_pad={ours}", f"count_include_pad={theirs}", f"count_include_pad={theirs}"
+        f"count_include_pad={cell_value}", f"count_include_pad={module_value}", f"count_include_pad={module_value}"
     )  # fmt: skip
 
 

@@ -43,15 +43,15 @@ class Finding:
     """A difference in a pair.
 
     Attributes:
-        here: argument and value of the Cell.
-        there: argument and value of the module.
+        in_cell: argument and value of the Cell.
+        in_module: argument and value of the module.
         write: code that makes the Cell right.
         effect: the effect on both sides, e.g. two shapes.
         reshapes: whether it changes the shapes of the outputs.
     """
 
-    here: str
-    there: str
+    in_cell: str
+    in_module: str
     write: str
     effect: tuple[str, str] | None = None
     reshapes: bool = False
@@ -59,7 +59,9 @@ class Finding:
     def line(self, layer: str) -> str:
         """Format it: `Conv2d: pad_mode='same' in the candidate, padding=0 in the reference; write pad_mode="pad"`."""
         effect = f" -> {self.effect[0]} against {self.effect[1]}" if self.effect else ""
-        return f"{layer}: {self.here} in the candidate, {self.there} in the reference{effect}; write {self.write}"
+        return (
+            f"{layer}: {self.in_cell} in the candidate, {self.in_module} in the reference{effect}; write {self.write}"
+        )
 
 
 Find = Callable[[LayerPair], Finding | None]
@@ -71,16 +73,16 @@ class Difference:
 
     Attributes:
         layers: classes of Cells that it applies to; `ANY` for all.
-        here: the Cell's arguments, separated by ", ".
-        there: the module's arguments.
+        cell_arguments: the Cell's arguments, separated by ", ".
+        module_arguments: the module's arguments.
         find: returns the difference in a pair of such layers; None if the entry doesn't apply.
         rule: how the arguments correspond, for the documentation; empty if they mean the same.
         originals: torch classes that it applies to; those of the same kind as `layers` if empty.
     """
 
     layers: tuple[str, ...]
-    here: str
-    there: str
+    cell_arguments: str
+    module_arguments: str
     find: Find = field(repr=False)
     rule: str = ""
     originals: tuple[str, ...] = ()
@@ -108,8 +110,8 @@ def class_names(cell: Any) -> list[str]:
 
 def argument(
     layers: tuple[str, ...],
-    here: str,
-    there: str = "",
+    cell_argument: str,
+    module_argument: str = "",
     rule: str = "",
     *,
     of_cell: Callable[[LayerPair], Any] | None = None,
@@ -124,37 +126,39 @@ def argument(
 
     Args:
         layers: see `Difference`.
-        here: its name in the Cell.
-        there: its name in the module; the same if empty.
+        cell_argument: its name in the Cell.
+        module_argument: its name in the module; the same if empty.
         rule: see `Difference`.
         of_cell: reads its value from the Cell; by default, the attribute of its name. `MISSING` if unknown.
         of_module: reads its value from the module, likewise.
         needed: maps the module's value to the Cell's equivalent value; by default the same value. `MISSING` if any
             value is right.
         meaning: the meanings of the values on the two sides, if they differ.
-        write: code for the needed value; `here=value` by default.
+        write: code for the needed value; `cell_argument=value` by default.
         shapes: returns the shapes of the two outputs.
         originals: see `Difference`.
     """
-    there = there or here
+    module_argument = module_argument or cell_argument
 
     def find(pair: LayerPair) -> Finding | None:
-        ours = of_cell(pair) if of_cell else read_argument(pair.cell, here)
-        theirs = of_module(pair) if of_module else read_argument(pair.module, there)
-        if ours is MISSING or theirs is MISSING:
+        cell_value = of_cell(pair) if of_cell else read_argument(pair.cell, cell_argument)
+        module_value = of_module(pair) if of_module else read_argument(pair.module, module_argument)
+        if cell_value is MISSING or module_value is MISSING:
             return None
-        right = needed(pair, theirs) if needed else theirs
-        if right is MISSING or same(ours, right):
+        right = needed(pair, module_value) if needed else module_value
+        if right is MISSING or same(cell_value, right):
             return None
         output_shapes = shapes(pair) if shapes else None
         ours_text, theirs_text = (
             f"{name}={format_value(value)}{f' ({text})' if text else ''}"
-            for name, value, text in zip((here, there), (ours, theirs), meaning, strict=True)
+            for name, value, text in zip(
+                (cell_argument, module_argument), (cell_value, module_value), meaning, strict=True
+            )
         )
-        code_to_write = write(right) if write else f"{here}={code(right)}"
+        code_to_write = write(right) if write else f"{cell_argument}={code(right)}"
         return Finding(ours_text, theirs_text, code_to_write, *shape_effect(output_shapes))
 
-    return Difference(layers, here, there, find, rule, originals)
+    return Difference(layers, cell_argument, module_argument, find, rule, originals)
 
 
 def shape_effect(shapes: tuple[Shape, Shape] | None) -> tuple[tuple[str, str] | None, bool]:

@@ -35,24 +35,24 @@ class FunctionDifference:
 
     def find(self, pair: LayerPair) -> Iterator[Finding]:
         """Yield the differences between the calls of a block and of its original."""
-        here = [call for call in code_of(pair.cell, "construct") if call.name in self.names]
+        calls = [call for call in code_of(pair.cell, "construct") if call.name in self.names]
         if self.alone:
-            yield from (finding for call in here if (finding := self.compare(call, None)))
+            yield from (finding for call in calls if (finding := self.compare(call, None)))
             return
-        there = [call for call in code_of(pair.module, "forward") if call.name in self.originals]
-        if self.absent and there and not here:
-            place = f"{there[0].name}() in {there[0].place}"
-            yield Finding(f"{self.names[0]}=nowhere", place, self.absent)
-        if len(here) == len(there):  # in the order of the source
-            yield from (finding for a, b in zip(here, there, strict=True) if (finding := self.compare(a, b)))
+        original_calls = [call for call in code_of(pair.module, "forward") if call.name in self.originals]
+        if self.absent and original_calls and not calls:
+            location = f"{original_calls[0].name}() in {original_calls[0].place}"
+            yield Finding(f"{self.names[0]}=nowhere", location, self.absent)
+        if len(calls) == len(original_calls):  # in the order of the source
+            yield from (finding for a, b in zip(calls, original_calls, strict=True) if (finding := self.compare(a, b)))
 
 
 def _argument(
     names: tuple[str, ...],
     originals: tuple[str, ...],
     rule: str,
-    here: ArgumentSpec,
-    there: ArgumentSpec,
+    cell_argument: ArgumentSpec,
+    original_argument: ArgumentSpec,
     needed: Callable[[Any], Any] = lambda value: value,
 ) -> FunctionDifference:
     """Return an entry about an argument; each side has its name, the parameters after the tensor, and its default.
@@ -64,18 +64,18 @@ def _argument(
         name, parameters, default = side
         return call.argument(parameters, name, default(call) if callable(default) else default)
 
-    def compare(ours: Call, theirs: Call | None) -> Finding | None:
-        assert theirs is not None
-        value_here, value_there = value(ours, here), value(theirs, there)
-        if any(isinstance(one, SourceExpression) or one is None for one in (value_here, value_there)):
+    def compare(call: Call, original: Call | None) -> Finding | None:
+        assert original is not None
+        call_value, original_value = value(call, cell_argument), value(original, original_argument)
+        if any(isinstance(x, SourceExpression) or x is None for x in (call_value, original_value)):
             return None
-        right = needed(value_there)
-        if right is None or same(value_here, right):
+        right = needed(original_value)
+        if right is None or same(call_value, right):
             return None
         return Finding(
-            f"{ours.name}({here[0]}={format_value(value_here)}) in {ours.place}",
-            f"{theirs.name}({there[0]}={format_value(value_there)}) in {theirs.place}",
-            f"{here[0]}={code(right)}",
+            f"{call.name}({cell_argument[0]}={format_value(call_value)}) in {call.place}",
+            f"{original.name}({original_argument[0]}={format_value(original_value)}) in {original.place}",
+            f"{cell_argument[0]}={code(right)}",
         )
 
     return FunctionDifference(names, originals, rule, compare)
@@ -87,84 +87,87 @@ def _correction(call: Call) -> Any:
     return int(unbiased) if isinstance(unbiased, bool) else unbiased
 
 
-def _training(ours: Call, theirs: Call | None) -> Finding | None:
+def _training(call: Call, original: Call | None) -> Finding | None:
     """Find a functional dropout that is also active in eval mode."""
-    assert theirs is not None
+    assert original is not None
     parameters = ("p", "training")
-    here, there = ours.argument(parameters, "training", True), theirs.argument(parameters, "training", True)
-    if here is not True or not isinstance(there, SourceExpression) or there.text != "self.training":
+    flag, original_flag = call.argument(parameters, "training", True), original.argument(parameters, "training", True)
+    if flag is not True or not isinstance(original_flag, SourceExpression) or original_flag.text != "self.training":
         return None
     return Finding(
-        f"{ours.name}(training=True) in {ours.place}",
-        f"{theirs.name}(training=self.training) in {theirs.place}",
+        f"{call.name}(training=True) in {call.place}",
+        f"{original.name}(training=self.training) in {original.place}",
         "training=self.training",
     )
 
 
-def _same_end(ours: Call, theirs: Call | None) -> Finding | None:
+def _same_end(call: Call, original: Call | None) -> Finding | None:
     """Find different axes of softmax, if both are counted from the same end."""
-    assert theirs is not None
-    here, there = ours.argument(("axis",), "axis", -1), theirs.argument(("dim",), "dim", None)
-    if not isinstance(here, int) or not isinstance(there, int) or here == there or (here < 0) != (there < 0):
+    assert original is not None
+    axis, dim = call.argument(("axis",), "axis", -1), original.argument(("dim",), "dim", None)
+    if not isinstance(axis, int) or not isinstance(dim, int) or axis == dim or (axis < 0) != (dim < 0):
         return None
     return Finding(
-        f"{ours.name}(axis={here}) in {ours.place}",
-        f"{theirs.name}(dim={there}) in {theirs.place}",
-        f"axis={there}",
+        f"{call.name}(axis={axis}) in {call.place}",
+        f"{original.name}(dim={dim}) in {original.place}",
+        f"axis={dim}",
     )
 
 
-def _stride_of_mean(ours: Call, theirs: Call | None) -> Finding | None:
-    assert theirs is not None
+def _stride_of_mean(call: Call, original: Call | None) -> Finding | None:
+    assert original is not None
     parameters = ("kernel_size", "stride")
-    here = ours.argument(parameters, "stride", 1)
-    kernel = theirs.argument(parameters, "kernel_size", None)
-    there = theirs.argument(parameters, "stride", None)
-    there = kernel if there is None else there
-    if any(isinstance(one, SourceExpression) or one is None for one in (here, there)) or here == there:
+    stride = call.argument(parameters, "stride", 1)
+    kernel = original.argument(parameters, "kernel_size", None)
+    original_stride = original.argument(parameters, "stride", None)
+    original_stride = kernel if original_stride is None else original_stride
+    if (
+        any(isinstance(x, SourceExpression) or x is None for x in (stride, original_stride))
+        or stride == original_stride
+    ):
         return None
     return Finding(
-        f"{ours.name}(stride={here}) in {ours.place}",
-        f"{theirs.name}(stride={there}) in {theirs.place}",
-        f"stride={there}",
+        f"{call.name}(stride={stride}) in {call.place}",
+        f"{original.name}(stride={original_stride}) in {original.place}",
+        f"stride={original_stride}",
     )
 
 
-def _values_alone(ours: Call, theirs: Call | None) -> Finding | None:
+def _values_alone(call: Call, original: Call | None) -> Finding | None:
     """Find the method that returns only values; with an axis, torch's returns indices too."""
-    assert theirs is not None
-    pair = "return_indices" in ours.keywords or "dim" in ours.keywords
-    if not ours.method or pair or not ours.unpacked or not theirs.unpacked or not (ours.positional or ours.keywords):
+    assert original is not None
+    pair = "return_indices" in call.keywords or "dim" in call.keywords
+    if not call.method or pair or not call.unpacked or not original.unpacked or not (call.positional or call.keywords):
         return None
     return Finding(
-        f"x.{ours.name}(axis)=values in {ours.place}",
-        f"x.{theirs.name}(dim)=(values, indices) in {theirs.place}",
-        f"x.{ours.name}(axis, return_indices=True)",
+        f"x.{call.name}(axis)=values in {call.place}",
+        f"x.{original.name}(dim)=(values, indices) in {original.place}",
+        f"x.{call.name}(axis, return_indices=True)",
     )
 
 
-def _size_method(ours: Call, _: Call | None) -> Finding | None:
-    if not ours.method or ours.receiver.startswith("self."):
+def _size_method(call: Call, _: Call | None) -> Finding | None:
+    if not call.method or call.receiver.startswith("self."):
         return None
-    inner = format_value(ours.positional[0]) if ours.positional and isinstance(ours.positional[0], int) else ""
+    inner = format_value(call.positional[0]) if call.positional and isinstance(call.positional[0], int) else ""
     return Finding(
-        f"x.size=the number of elements in {ours.place}",
+        f"x.size=the number of elements in {call.place}",
         "x.size()=the shape",
         f"x.shape[{inner}]" if inner else "x.shape",
     )
 
 
-def _half_pixels(ours: Call, theirs: Call | None) -> Finding | None:
-    assert theirs is not None
-    corners = theirs.argument(("size", "scale_factor", "mode", "align_corners"), "align_corners", None)
+def _half_pixels(call: Call, original: Call | None) -> Finding | None:
+    assert original is not None
+    corners = original.argument(("size", "scale_factor", "mode", "align_corners"), "align_corners", None)
     if isinstance(corners, SourceExpression):
         return None
     name = "align_corners" if corners else "half_pixel_centers"
-    if ours.keywords.get(name) is True or isinstance(ours.keywords.get(name), SourceExpression):
+    if call.keywords.get(name) is True or isinstance(call.keywords.get(name), SourceExpression):
         return None
     return Finding(
-        f"{ours.name}({name}=False) in {ours.place}",
-        f"{theirs.name}(align_corners={bool(corners)}) in {theirs.place}",
+        f"{call.name}({name}=False) in {call.place}",
+        f"{original.name}(align_corners={bool(corners)}) in {original.place}",
         f"{name}=True",
     )
 
@@ -229,7 +232,7 @@ FUNCTIONS = (
     ),
     FunctionDifference(
         ("stop_gradient", "asnumpy"), ("detach",), "A tensor has no method for it: `ops.stop_gradient(x)`.",
-        lambda ours, theirs: None, absent="ops.stop_gradient(x)",
+        lambda call, original: None, absent="ops.stop_gradient(x)",
     ),
     FunctionDifference(
         ("size",), ("size",), "`x.size` is the number of elements; the shape is `x.shape`.", _size_method, alone=True

@@ -17,12 +17,12 @@ _ALIKE = (
 
 
 def _other_layer(pair: LayerPair) -> Finding | None:
-    here, there = kind_of_cell(pair.cell), kind_of_module(pair.module)
-    if not here or not there or here == there or {here, there} & CONTAINERS:
+    cell_kind, module_kind = kind_of_cell(pair.cell), kind_of_module(pair.module)
+    if not cell_kind or not module_kind or cell_kind == module_kind or {cell_kind, module_kind} & CONTAINERS:
         return None
-    if {here, there} in _ALIKE:
+    if {cell_kind, module_kind} in _ALIKE:
         return None
-    return Finding(pair.name, type(pair.module).__name__, f"nn.{cell_class(there) or type(pair.module).__name__}")
+    return Finding(pair.name, type(pair.module).__name__, f"nn.{cell_class(module_kind) or type(pair.module).__name__}")
 
 
 def cell_class(kind: str) -> str:
@@ -35,18 +35,20 @@ def cell_class(kind: str) -> str:
 
 def _frozen(pair: LayerPair) -> Finding | None:
     """Find parameters that are trained on one side only."""
-    of_cell = {there: here for here, there in names(kind_of_module(pair.module)).of_cell.items()}
+    of_cell = {module_name: cell_name for cell_name, module_name in names(kind_of_module(pair.module)).of_cell.items()}
     differing: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
     for name, parameter in pair.module.named_parameters(recurse=False):
-        here = of_cell.get(name, name)
-        trained = read_argument(pair.cell, f"{here}.requires_grad", f"{name}.requires_grad")
+        cell_name = of_cell.get(name, name)
+        trained = read_argument(pair.cell, f"{cell_name}.requires_grad", f"{name}.requires_grad")
         if trained is not MISSING and trained is not parameter.requires_grad:
-            differing[parameter.requires_grad].append((here, name))
+            differing[parameter.requires_grad].append((cell_name, name))
     for needed, pairs in differing.items():
         if pairs:
-            ours, theirs = (", ".join(some) for some in zip(*pairs, strict=True))
+            cell_names, module_names = (", ".join(some) for some in zip(*pairs, strict=True))
             write = ", ".join(f"{name}.requires_grad = {needed}" for name, _ in pairs)
-            return Finding(f"requires_grad={not needed} of {ours}", f"requires_grad={needed} of {theirs}", write)
+            return Finding(
+                f"requires_grad={not needed} of {cell_names}", f"requires_grad={needed} of {module_names}", write
+            )
     return None
 
 
@@ -55,11 +57,13 @@ def _precision(pair: LayerPair) -> Finding | None:
     parameter = next(iter(pair.module.parameters()), None)
     if dtype is None or parameter is None:
         return None
-    there = str(parameter.dtype).removeprefix("torch.")
-    if dtype == there:
+    module_dtype = str(parameter.dtype).removeprefix("torch.")
+    if dtype == module_dtype:
         return None
     return Finding(
-        f"to_float={dtype}", f"dtype={there}", f"to_float(ms.{there})" if there != "float64" else "no to_float"
+        f"to_float={dtype}",
+        f"dtype={module_dtype}",
+        f"to_float(ms.{module_dtype})" if module_dtype != "float64" else "no to_float",
     )
 
 

@@ -61,15 +61,15 @@ def _sizes_are_whole(pair: LayerPair) -> bool:
 
 def _dropout(pair: LayerPair) -> Finding | None:
     p, keep = read_argument(pair.cell, "p"), read_argument(pair.cell, "keep_prob")
-    theirs = pair.module.p
+    module_p = pair.module.p
     if p in (None, MISSING):
-        if keep is MISSING or same(1 - keep, theirs):
+        if keep is MISSING or same(1 - keep, module_p):
             return None
-        return Finding(f"keep_prob={format_value(keep)}", f"p={format_value(theirs)}", f"p={format_value(theirs)}")
+        return Finding(f"keep_prob={format_value(keep)}", f"p={format_value(module_p)}", f"p={format_value(module_p)}")
     return (
         None
-        if same(p, theirs)
-        else Finding(f"p={format_value(p)}", f"p={format_value(theirs)}", f"p={format_value(theirs)}")
+        if same(p, module_p)
+        else Finding(f"p={format_value(p)}", f"p={format_value(module_p)}", f"p={format_value(module_p)}")
     )
 
 
@@ -106,12 +106,12 @@ def _per_side(layer: Any, pair: LayerPair) -> Any:
 def _order_of_axes(pair: LayerPair) -> Finding | None:
     """Find a wrong order of axes: `nn.Pad` starts from the first axis."""
     pads = read_argument(pair.cell, "paddings")
-    theirs = plain_value(pair.module.padding)
-    if pads is MISSING or not isinstance(theirs, tuple):
+    padding = plain_value(pair.module.padding)
+    if pads is MISSING or not isinstance(padding, tuple):
         return None
     if not isinstance(pads, tuple):  # an array
         pads = tuple(map(tuple, pads.tolist()))
-    last = [(theirs[i], theirs[i + 1]) for i in range(0, len(theirs), 2)][::-1]
+    last = [(padding[i], padding[i + 1]) for i in range(0, len(padding), 2)][::-1]
     needed = (*((0, 0),) * (len(pads) - len(last)), *last)
     pads = tuple(map(tuple, pads))
     if pads == needed:
@@ -121,7 +121,7 @@ def _order_of_axes(pair: LayerPair) -> Finding | None:
     if shape is not None and len(shape) == len(pads) == len(needed):
         both = [tuple(n + sum(sides) for n, sides in zip(shape, some, strict=True)) for some in (pads, needed)]
         shapes = (both[0], both[1])
-    return Finding(f"paddings={pads}", f"padding={theirs}", f"paddings={needed}", *shape_effect(shapes))
+    return Finding(f"paddings={pads}", f"padding={padding}", f"paddings={needed}", *shape_effect(shapes))
 
 
 def _mode_of_pad(pair: LayerPair) -> Finding | None:
@@ -194,6 +194,6 @@ LAYERS = (
         SAMPLERS, "recompute_scale_factor",
         of_cell=lambda pair: bool(read_argument(pair.cell, "recompute_scale_factor")),
         of_module=lambda pair: bool(read_argument(pair.module, "recompute_scale_factor")),
-        needed=lambda pair, theirs: MISSING if _sizes_are_whole(pair) else theirs,
+        needed=lambda pair, value: MISSING if _sizes_are_whole(pair) else value,
     ),
 )  # fmt: skip

@@ -36,12 +36,12 @@ def _cumulative(pair: LayerPair) -> Finding | None:
 
 
 def _statistics(pair: LayerPair) -> Finding | None:
-    ours = read_argument(pair.cell, "use_batch_statistics", "bn2d.use_batch_statistics")
+    use_batch_statistics = read_argument(pair.cell, "use_batch_statistics", "bn2d.use_batch_statistics")
     tracks = read_argument(pair.module, "running_mean") is not None
-    if ours is MISSING or ours is (None if tracks else True):
+    if use_batch_statistics is MISSING or use_batch_statistics is (None if tracks else True):
         return None
     return Finding(
-        f"use_batch_statistics={ours}",
+        f"use_batch_statistics={use_batch_statistics}",
         f"track_running_stats={tracks}",
         f"use_batch_statistics={None if tracks else True}",
     )
@@ -62,9 +62,9 @@ def _affine(pair: LayerPair) -> Finding | None:
     trained = read_flag(pair.cell, "gamma", "bn2d.gamma")
     if read_argument(pair.module, "weight") is not None or trained is not True:
         return None
-    there = "elementwise_affine=False" if hasattr(pair.module, "elementwise_affine") else "affine=False"
+    absent = "elementwise_affine=False" if hasattr(pair.module, "elementwise_affine") else "affine=False"
     write = "gamma.requires_grad = False, beta.requires_grad = False" if pair.name == "LayerNorm" else "affine=False"
-    return Finding("gamma.requires_grad=True", there, write)
+    return Finding("gamma.requires_grad=True", absent, write)
 
 
 def read_flag(cell: Any, *names: str) -> Any:

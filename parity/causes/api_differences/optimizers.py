@@ -33,29 +33,31 @@ def setting(pair: LayerPair, name: str) -> Any:
     return values[0] if all(same(value, values[0]) for value in values) else MISSING
 
 
-def _setting(layers: tuple[str, ...], here: str, there: str = "", rule: str = "", **more: Any) -> Difference:
+def _setting(
+    layers: tuple[str, ...], cell_argument: str, module_argument: str = "", rule: str = "", **more: Any
+) -> Difference:
     """Return an entry about an argument of both."""
-    more.setdefault("of_module", lambda pair: setting(pair, there or here))
+    more.setdefault("of_module", lambda pair: setting(pair, module_argument or cell_argument))
     originals = tuple(name for name, ports in PORTS.items() if set(ports) & set(layers))
-    return argument(layers, here, there, rule, originals=originals, **more)
+    return argument(layers, cell_argument, module_argument, rule, originals=originals, **more)
 
 
 def _other_optimizer(pair: LayerPair) -> Finding | None:
-    there = torch_class_name(pair.module)
-    ports = PORTS.get(there, ())
+    original = torch_class_name(pair.module)
+    ports = PORTS.get(original, ())
     decay = setting(pair, "weight_decay")
-    if not ports or pair.name in ports or (there == "AdamW" and pair.name == "Adam" and decay == 0):
+    if not ports or pair.name in ports or (original == "AdamW" and pair.name == "Adam" and decay == 0):
         return None
     if setting(pair, "momentum") not in (0, MISSING):
         ports = ports[::-1]  # Momentum for SGD
-    return Finding(pair.name, there, f"nn.{ports[0]}")
+    return Finding(pair.name, original, f"nn.{ports[0]}")
 
 
 def _learning_rate(pair: LayerPair) -> Any:
     rate = pair.cell.get_lr() if hasattr(pair.cell, "get_lr") else MISSING
     rates = plain_value(rate)
     if isinstance(rates, tuple):
-        return rates[0] if all(same(one, rates[0]) for one in rates) else MISSING
+        return rates[0] if all(same(rate, rates[0]) for rate in rates) else MISSING
     return rates
 
 
@@ -72,15 +74,20 @@ def _decay(pair: LayerPair) -> Any:
     if is_mindspore(pair.cell) and isinstance(decay, float):
         return decay / read_argument(pair.cell, "loss_scale")  # it stores the product
     if isinstance(decay, tuple):
-        return decay[0] if all(same(one, decay[0]) for one in decay) else MISSING
+        return decay[0] if all(same(value, decay[0]) for value in decay) else MISSING
     return decay if isinstance(decay, (int, float)) else MISSING
 
 
 def _undecayed(pair: LayerPair) -> Finding | None:
     """Find norms that aren't decayed, since there are no parameter groups."""
     decay = _decay(pair)
-    theirs = setting(pair, "weight_decay")
-    if MISSING in (decay, theirs) or not decay or not theirs or read_argument(pair.cell, "is_group") is True:
+    module_decay = setting(pair, "weight_decay")
+    if (
+        MISSING in (decay, module_decay)
+        or not decay
+        or not module_decay
+        or read_argument(pair.cell, "is_group") is True
+    ):
         return None
     undecayed = [p.name for p in pair.cell.parameters if "beta" in p.name or "gamma" in p.name]
     if not undecayed:
@@ -88,19 +95,19 @@ def _undecayed(pair: LayerPair) -> Finding | None:
     names = ", ".join(undecayed[:2]) + (f" and {len(undecayed) - 2} more" if len(undecayed) > 2 else "")
     return Finding(
         f"weight_decay={format_value(decay)} (0 for {names})",
-        f"weight_decay={format_value(theirs)} (for all)",
-        f'[{{"params": net.trainable_params(), "weight_decay": {format_value(theirs)}}}]',
+        f"weight_decay={format_value(module_decay)} (for all)",
+        f'[{{"params": net.trainable_params(), "weight_decay": {format_value(module_decay)}}}]',
     )
 
 
 def _eps_beside_root(pair: LayerPair) -> Finding | None:
     eps, beta2 = read_argument(pair.cell, "eps"), read_argument(pair.cell, "beta2")
-    theirs = setting(pair, "eps")
-    if MISSING in (eps, beta2, theirs):
+    module_eps = setting(pair, "eps")
+    if MISSING in (eps, beta2, module_eps):
         return None
     return Finding(
         f"eps={format_value(eps)} (beside the uncorrected root: {eps / math.sqrt(1 - beta2):.3g} at step 1)",
-        f"eps={format_value(theirs)} (at every step)",
+        f"eps={format_value(module_eps)} (at every step)",
         "an eps far below the gradients on both sides: none is right at every step",
     )
 
@@ -136,13 +143,13 @@ def _first_square(pair: LayerPair) -> Finding:
 
 
 def _eps_in_root(pair: LayerPair) -> Finding | None:
-    eps, theirs = read_argument(pair.cell, "epsilon"), setting(pair, "eps")
-    if MISSING in (eps, theirs) or same(math.sqrt(eps), theirs):
+    eps, module_eps = read_argument(pair.cell, "epsilon"), setting(pair, "eps")
+    if MISSING in (eps, module_eps) or same(math.sqrt(eps), module_eps):
         return None
     return Finding(
         f"epsilon={format_value(eps)} (in the root: sqrt(v + epsilon))",
-        f"eps={format_value(theirs)} (beside it: sqrt(v) + eps)",
-        f"epsilon={format_value(theirs**2)}, the same where v is 0",
+        f"eps={format_value(module_eps)} (beside it: sqrt(v) + eps)",
+        f"epsilon={format_value(module_eps**2)}, the same where v is 0",
     )
 
 
@@ -167,16 +174,18 @@ def _only_there(layers: tuple[str, ...], name: str, default: Any, write: str, ru
             return None
         return Finding(f"{name}={format_value(default)} (there is no other)", f"{name}={format_value(value)}", write)
 
-    originals = tuple(there for there, ports in PORTS.items() if set(ports) & set(layers))
+    originals = tuple(original for original, ports in PORTS.items() if set(ports) & set(layers))
     return Difference(layers, "", name, find, rule, originals)
 
 
 def _other_count(pair: LayerPair) -> Finding | None:
-    here = len(pair.cell.parameters)
-    there = sum(p.requires_grad for group in pair.module.param_groups for p in group["params"])
-    if here == there:
+    cell_count = len(pair.cell.parameters)
+    module_count = sum(p.requires_grad for group in pair.module.param_groups for p in group["params"])
+    if cell_count == module_count:
         return None
-    return Finding(f"parameters={here}", f"parameters={there} (that are trained)", "net.trainable_params()")
+    return Finding(
+        f"parameters={cell_count}", f"parameters={module_count} (that are trained)", "net.trainable_params()"
+    )
 
 
 OPTIMIZERS = (

@@ -73,9 +73,9 @@ def _table(entries: Iterable[Difference], library: object) -> Iterator[str]:
     yield "|---|---|---|---|"
     for entry in entries:
         if entry.rule:
-            here = _arguments(first_cell_class(entry), entry.here)
-            there = _arguments(torch_class(entry, library), entry.there)
-            yield f"| {classes(entry.layers)} | {here} | {there} | {entry.rule} |"
+            cell_arguments = _arguments(first_cell_class(entry), entry.cell_arguments)
+            torch_arguments = _arguments(torch_class(entry, library), entry.module_arguments)
+            yield f"| {classes(entry.layers)} | {cell_arguments} | {torch_arguments} | {entry.rule} |"
 
 
 def _arguments(cls: type | None, names: str) -> str:
@@ -85,7 +85,7 @@ def _arguments(cls: type | None, names: str) -> str:
 
 
 def _plain_arguments(entries: Iterable[Difference]) -> str:
-    plain = [f"`{entry.here}` of {classes(entry.layers)}" for entry in entries if not entry.rule]
+    plain = [f"`{entry.cell_arguments}` of {classes(entry.layers)}" for entry in entries if not entry.rule]
     return f"Also compared, and the same on both sides: {'; '.join(plain)}.\n" if plain else ""
 
 
@@ -105,8 +105,8 @@ def _parameter_names() -> Iterator[str]:
     yield "|---|---|---|"
     for layer in ("BatchNorm2d", "LayerNorm", "Embedding", "PReLU"):
         of_cell = names(kind_of_name(layer)).of_cell
-        here, there = (", ".join(f"`{name}`" for name in some) for some in (of_cell, of_cell.values()))
-        yield f"| {layer} | {here} | {there} |"
+        cell_names, torch_names = (", ".join(f"`{name}`" for name in some) for some in (of_cell, of_cell.values()))
+        yield f"| {layer} | {cell_names} | {torch_names} |"
 
 
 def _functions() -> Iterator[str]:
@@ -114,8 +114,10 @@ def _functions() -> Iterator[str]:
     yield "| here | torch | how |"
     yield "|---|---|---|"
     for entry in FUNCTIONS:
-        here, there = (", ".join(f"`{name}`" for name in some) for some in (entry.names, entry.originals))
-        yield f"| {here} | {there} | {entry.rule} |"
+        cell_functions, torch_functions = (
+            ", ".join(f"`{name}`" for name in some) for some in (entry.names, entry.originals)
+        )
+        yield f"| {cell_functions} | {torch_functions} | {entry.rule} |"
 
 
 def _notes() -> Iterator[str]:

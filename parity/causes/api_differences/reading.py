@@ -64,15 +64,15 @@ def collapse(value: Any) -> Any:
     return value[0] if isinstance(value, tuple) and value and len(set(value)) == 1 else value
 
 
-def same(one: Any, other: Any) -> bool:
+def same(value: Any, other: Any) -> bool:
     """Whether two values are equal, numbers to six digits, since some are stored in float32."""
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.array_equal(one, other)
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, Number) and isinstance(other, Number):
-        return math.isclose(one, other, rel_tol=1e-6)  # type: ignore[arg-type]
-    return bool(one == other)
+    if isinstance(value, np.ndarray) or isinstance(other, np.ndarray):
+        return isinstance(value, np.ndarray) and isinstance(other, np.ndarray) and np.array_equal(value, other)
+    if isinstance(value, bool) or isinstance(other, bool):
+        return value is other
+    if isinstance(value, Number) and isinstance(other, Number):
+        return math.isclose(value, other, rel_tol=1e-6)  # type: ignore[arg-type]
+    return bool(value == other)
 
 
 def format_value(value: Any) -> str:

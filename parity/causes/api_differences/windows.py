@@ -64,21 +64,21 @@ def axes_of(pair: LayerPair) -> int:
     return int(match[1]) if match else 1
 
 
-def sizes_here(pair: LayerPair, name: str) -> Any:
+def sizes_of_cell(pair: LayerPair, name: str) -> Any:
     """Return one int for each axis of the Cell's argument."""
     return sizes(read_argument(pair.cell, name), axes_of(pair))
 
 
-def sizes_there(pair: LayerPair, name: str) -> Any:
+def sizes_of_module(pair: LayerPair, name: str) -> Any:
     """Return one int for each axis of the module's argument."""
     return sizes(read_argument(pair.module, name), axes_of(pair))
 
 
-def windows_here(pair: LayerPair) -> Windows | None:
+def windows_of_cell(pair: LayerPair) -> Windows | None:
     """Return the Cell's windows; None if it doesn't store them."""
     cell, axes = pair.cell, axes_of(pair)
-    kernel, stride = sizes_here(pair, "kernel_size"), sizes_here(pair, "stride")
-    dilation = (1,) * axes if read_argument(cell, "dilation") is MISSING else sizes_here(pair, "dilation")
+    kernel, stride = sizes_of_cell(pair, "kernel_size"), sizes_of_cell(pair, "stride")
+    dilation = (1,) * axes if read_argument(cell, "dilation") is MISSING else sizes_of_cell(pair, "dilation")
     mode, padding = read_argument(cell, "pad_mode"), read_argument(cell, "padding")
     if MISSING in (kernel, stride, mode):
         return None
@@ -105,11 +105,11 @@ def windows_here(pair: LayerPair) -> Windows | None:
     )
 
 
-def windows_there(pair: LayerPair) -> Windows:
+def windows_of_module(pair: LayerPair) -> Windows:
     """Return the module's windows."""
     module, axes = pair.module, axes_of(pair)
-    kernel, stride = sizes_there(pair, "kernel_size"), sizes_there(pair, "stride")
-    dilation = (1,) * axes if read_argument(module, "dilation") is MISSING else sizes_there(pair, "dilation")
+    kernel, stride = sizes_of_module(pair, "kernel_size"), sizes_of_module(pair, "stride")
+    dilation = (1,) * axes if read_argument(module, "dilation") is MISSING else sizes_of_module(pair, "dilation")
     module_padding = module.padding
     if module_padding == "same":  # torch allows it for stride 1 only, where it equals that of Cells
         padding: Padding | str = "same"
@@ -118,22 +118,22 @@ def windows_there(pair: LayerPair) -> Windows:
             (size, size) for size in ((0,) * axes if module_padding == "valid" else sizes(_plain(module_padding), axes))
         )
     ceil_mode = read_argument(module, "ceil_mode") is True
-    output_padding = sizes_there(pair, "output_padding") if read_argument(module, "transposed") is True else None
+    output_padding = sizes_of_module(pair, "output_padding") if read_argument(module, "transposed") is True else None
     return Windows(kernel, stride, dilation, padding, ceil_mode, output_padding)
 
 
 def output_shapes(pair: LayerPair) -> tuple[Shape, Shape] | None:
     """Return the shapes of both outputs; None if they aren't known."""
-    here, there, shape = windows_here(pair), windows_there(pair), pair.shape
+    cell_windows, module_windows, shape = windows_of_cell(pair), windows_of_module(pair), pair.shape
     axes = axes_of(pair)
-    if here is None or here.ceil_mode is None or shape is None or len(shape) <= axes:
+    if cell_windows is None or cell_windows.ceil_mode is None or shape is None or len(shape) <= axes:
         return None
     leading = [shape[:-axes], shape[:-axes]]
     channels = read_argument(pair.cell, "out_channels"), read_argument(pair.module, "out_channels")
     if MISSING not in channels:
         leading = [(*shape[: -axes - 1], count) for count in channels]
     spatial = shape[-axes:]
-    return (*leading[0], *here.counts(spatial)), (*leading[1], *there.counts(spatial))
+    return (*leading[0], *cell_windows.counts(spatial)), (*leading[1], *module_windows.counts(spatial))
 
 
 def _plain(value: Any) -> Any:

@@ -41,7 +41,9 @@ def test_nothing_is_said_of_a_right_port(case: Case) -> None:
     assert explain(module, cell, case.inputs) == []
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{entry.layers[:1]}-{entry.here}-{entry.there}")
+@pytest.mark.parametrize(
+    "entry", ENTRIES, ids=lambda entry: f"{entry.layers[:1]}-{entry.cell_arguments}-{entry.module_arguments}"
+)
 def test_every_entry_has_a_case(entry: Difference) -> None:
     found = [
         case

@@ -41,10 +41,12 @@ def test_arguments_said_to_be_the_same_are(entry: Difference, library: object) -
     here, there = first_cell_class(entry), torch_class(entry, library)
     assert here is not None
     assert there is not None
-    assert entry.here == entry.there
+    assert entry.cell_arguments == entry.module_arguments
     ours, theirs = (inspect.signature(cls).parameters for cls in (here, there))
-    assert entry.here in ours
-    given = [parameters[entry.here].default for parameters in (ours, theirs) if entry.here in parameters]
+    assert entry.cell_arguments in ours
+    given = [
+        parameters[entry.cell_arguments].default for parameters in (ours, theirs) if entry.cell_arguments in parameters
+    ]
     assert len(set(given)) == 1
 
 

@@ -248,7 +248,9 @@ def test_nothing_is_said_of_a_right_optimizer(reference: Any, optimizer: Any) ->
     assert explain_optimizer(reference, optimizer) == []
 
 
-@pytest.mark.parametrize("entry", OPTIMIZER_TABLE, ids=lambda entry: f"{entry.layers[0]}-{entry.here}-{entry.there}")
+@pytest.mark.parametrize(
+    "entry", OPTIMIZER_TABLE, ids=lambda entry: f"{entry.layers[0]}-{entry.cell_arguments}-{entry.module_arguments}"
+)
 def test_every_entry_about_optimizers_has_a_case(entry: Difference) -> None:
     pairs = [LayerPair(reference, optimizer) for reference, optimizer, _ in CASES]
     assert any(entry.concerns(pair) and entry.find(pair) is not None for pair in pairs)

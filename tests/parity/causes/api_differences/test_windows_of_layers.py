@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cellbridge.parity import compare
 from cellbridge.parity.causes.api_differences.entry import LayerPair
-from cellbridge.parity.causes.api_differences.windows import output_shapes, windows_here
+from cellbridge.parity.causes.api_differences.windows import output_shapes, windows_of_cell
 from cellbridge.runtime import Tensor, nn
 from tests.parity.causes.api_differences import cases_windows
 from tests.parity.causes.api_differences.difference_cases import Case
@@ -58,7 +58,7 @@ def shapes(module: torch.nn.Module, cell: nn.Cell, shape: tuple[int, ...]) -> An
 def test_unknown_windows_are_not_guessed() -> None:
     cell = nn.Conv2d(3, 4, 3)
     del cell.pad_mode
-    assert windows_here(LayerPair(torch.nn.Conv2d(3, 4, 3), cell)) is None
+    assert windows_of_cell(LayerPair(torch.nn.Conv2d(3, 4, 3), cell)) is None
 
 
 @pytest.mark.parametrize("case", CALLED, ids=lambda case: case.lines[0].partition(" in the candidate")[0])
