@@ -67,12 +67,12 @@ class Case:
 
     def without_unused(self) -> Case:
         """The case with only the tensors that a program takes, numbered from 0 for each kind."""
-        used = list(dict.fromkeys(value.name for program in self.programs for value in program.inputs))
+        input_names = list(dict.fromkeys(value.name for program in self.programs for value in program.inputs))
         names: dict[str, str] = {}
-        for name in used:
+        for name in input_names:
             names[name] = f"{name[0]}{sum(other[0] == name[0] for other in names)}"
         reference, candidate = (_renamed(program, names) for program in self.programs)
-        return Case(reference, candidate, {names[name]: self.tensors[name] for name in used}, self.gradients)
+        return Case(reference, candidate, {names[name]: self.tensors[name] for name in input_names}, self.gradients)
 
     def cotangent(self, shape: Sequence[int]) -> Array:
         """The gradient that is sent back from the output: standard normal numbers, always the same."""
@@ -86,7 +86,7 @@ class _Names:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     _known: dict[Any, str] = field(default_factory=dict)
 
-    def name(self, kind: str, key: object, array: Array, origin: str, taken: Mapping[str, Any]) -> str:
+    def name(self, kind: str, key: object, array: Array, origin: str, existing: Mapping[str, Any]) -> str:
         """Return the name of a tensor.
 
         Args:
@@ -94,14 +94,14 @@ class _Names:
             key: what is equal for the same tensor in both programs, besides its numbers.
             array: its numbers.
             origin: what it is.
-            taken: the names of the other tensors of the same program.
+            existing: the names of the other tensors of the same program.
         """
         content = kind, key, array.dtype, array.shape, hashlib.sha256(array.tobytes()).digest()
         number = 0
-        while self._known.get((content, number)) in taken:
+        while self._known.get((content, number)) in existing:
             number += 1
         if (content, number) not in self._known:
-            name = f"{kind}{sum(one[0] == kind for one in self.tensors)}"
+            name = f"{kind}{sum(origin[0] == kind for origin in self.tensors)}"
             self._known[content, number] = name
             self.tensors[name] = Tensor(array, origin)
         return self._known[content, number]
@@ -116,13 +116,14 @@ def cases(reference: CellProgram, candidate: CellProgram) -> Iterator[Case]:
     names = _Names()
     trained = [{name for name, p in cell.program.parameters.items() if p.trainable} for cell in (reference, candidate)]
     frozen = set(reference.program.parameters) & set(candidate.program.parameters) & (trained[0] ^ trained[1])
-    ours, theirs = (
-        _plain(cell, names, frozen - own) for cell, own in zip((reference, candidate), trained, strict=True)
+    plain_reference, plain_candidate = (
+        _plain(cell, names, frozen - parameters)
+        for cell, parameters in zip((reference, candidate), trained, strict=True)
     )
     for gradients in (False, True):
-        for key, value in ours.outputs.items():
-            if key in theirs.outputs and (is_floating(value.dtype) or not gradients):
-                pair = part(ours.program, value), part(theirs.program, theirs.outputs[key])
+        for key, value in plain_reference.outputs.items():
+            if key in plain_candidate.outputs and (is_floating(value.dtype) or not gradients):
+                pair = part(plain_reference.program, value), part(plain_candidate.program, plain_candidate.outputs[key])
                 yield Case(*pair, names.tensors, gradients)
 
 
@@ -138,13 +139,13 @@ def _plain(cell: CellProgram, names: _Names, detached: set[str]) -> _Plain:
     program = cell.program
     if any(isinstance(item, Program) for node in program.nodes for item in node.attributes.values()):
         raise ConversionError("it has parts that can't be written out")
-    taken: dict[str, Value] = {}
+    inputs: dict[str, Value] = {}
     renamed: dict[Value, Value] = {}
 
     def lift(value: Value, kind: str, key: object, data: Array, origin: str) -> None:
         array = np.asarray(data).astype(value.dtype, copy=False)
-        name = names.name(kind, key, array, origin, taken)
-        taken[name] = renamed[value] = Value(name, Type(value.dtype, array.shape))
+        name = names.name(kind, key, array, origin, inputs)
+        inputs[name] = renamed[value] = Value(name, Type(value.dtype, array.shape))
 
     for value, array, boundary in zip(program.inputs, cell.arrays, cell.input_keys, strict=True):
         lift(value, INPUT, boundary, array, _origin(boundary, cell.path))
@@ -158,7 +159,7 @@ def _plain(cell: CellProgram, names: _Names, detached: set[str]) -> _Plain:
     keys: list[object] = [*cell.output_keys, *(("update", name) for name in program.updates)]
     outputs = [renamed.get(value, value) for value in (*program.outputs, *program.updates.values())]
     bare = program.replace(
-        inputs=tuple(taken.values()),
+        inputs=tuple(inputs.values()),
         outputs=tuple(outputs),
         nodes=tuple(
             replace(node, inputs=tuple(None if v is None else renamed.get(v, v) for v in node.inputs), cell=0,
@@ -169,7 +170,7 @@ def _plain(cell: CellProgram, names: _Names, detached: set[str]) -> _Plain:
         buffers={},
         constants=tuple(constant for constant in program.constants if not constant.value.shape),
         calls=(CellCall("", "Cell"),),
-        arguments=positional_arguments(len(taken)),
+        arguments=positional_arguments(len(inputs)),
         result=sequence(len(outputs)),
     )  # fmt: skip
     stopped = {renamed[program.parameters[name].value] for name in detached if name in program.parameters}
@@ -187,8 +188,8 @@ def _origin(boundary: Key | None, path: str) -> str:
 
 def _numbered(program: Program, keys: list[object]) -> _Plain:
     """Rebuild a program, which gives its values new names, and its outputs keys."""
-    found = rebuild(program)
-    return _Plain(found, dict(zip(keys, found.outputs, strict=True)))
+    result = rebuild(program)
+    return _Plain(result, dict(zip(keys, result.outputs, strict=True)))
 
 
 def _detach(program: Program, stopped: set[Value]) -> Program:
@@ -232,13 +233,13 @@ def with_stored(program: Program, case: Case, kinds: str, dtype: Any = None) -> 
     """Return a program that holds the tensors of these kinds (first letters of names) as parameters or buffers."""
     inputs = tuple(value for value in program.inputs if value.name[0] not in kinds)
     stored = [value for value in program.inputs if value.name[0] in kinds]
-    found = program.replace(
+    result = program.replace(
         inputs=inputs,
         arguments=positional_arguments(len(inputs)),
         parameters={v.name: ProgramParameter(v, case.tensors[v.name].data) for v in stored if v.name[0] == WEIGHT},
         buffers={v.name: Buffer(v, case.tensors[v.name].data) for v in stored if v.name[0] != WEIGHT},
     )
-    return found if dtype is None else found.astype(dtype)
+    return result if dtype is None else result.astype(dtype)
 
 
 def with_inputs(program: Program, inputs: Mapping[Value, Value]) -> Program:
@@ -259,5 +260,5 @@ def _renamed(program: Program, names: Mapping[str, str]) -> Program:
 
 def values_of(program: Program, arrays: Sequence[Array]) -> dict[Value, Array]:
     """Return what each node of a program computes."""
-    wanted = [value for node in program.nodes for value in node.outputs]
-    return dict(zip(wanted, execute(program, arrays, wanted=wanted), strict=True))
+    values = [value for node in program.nodes for value in node.outputs]
+    return dict(zip(values, execute(program, arrays, wanted=values), strict=True))

@@ -53,11 +53,11 @@ def in_float64(case: Case) -> Gap:
     return gap(results(case, case.reference), results(case, case.candidate), case)
 
 
-def gap(expected: list[Array], found: list[Array], case: Case) -> Gap:
+def gap(expected: list[Array], results: list[Array], case: Case) -> Gap:
     """Return the gap of results: the largest difference in any of them, and the largest number in all."""
     largest = max((_size(tensor.data) for tensor in case.tensors.values()), default=1.0)
-    scale = max([SMALLEST_SCALE * largest, *map(_size, expected), *map(_size, found)])
-    return Gap(max(map(difference, expected, found), default=0.0), scale or 1.0)
+    scale = max([SMALLEST_SCALE * largest, *map(_size, expected), *map(_size, results)])
+    return Gap(max(map(difference, expected, results), default=0.0), scale or 1.0)
 
 
 def difference(a: Array, b: Array) -> float:
@@ -87,9 +87,9 @@ def _gradients(case: Case, program: Program) -> list[Array]:
     if shape is None:
         raise ConversionError("the size of its output is known only when it runs")
     arrays = case.arrays(program)
-    known = [value for value in gradient.input_gradients if value is not None]
-    results = execute(gradient.program, [*arrays, case.cotangent(shape)], wanted=known)
-    by_value = dict(zip(known, results, strict=True))
+    values = [value for value in gradient.input_gradients if value is not None]
+    results = execute(gradient.program, [*arrays, case.cotangent(shape)], wanted=values)
+    by_value = dict(zip(values, results, strict=True))
     by_name = {
         value.name: np.zeros(array.shape) if arriving is None else by_value[arriving]
         for value, array, arriving in zip(program.inputs, arrays, gradient.input_gradients, strict=True)
@@ -133,9 +133,9 @@ def in_onnxruntime(case: Case) -> Gap:
     program = onnx_program(case)
     inputs = {value.name: case.tensors[value.name].data.astype(value.dtype) for value in program.inputs}
     model = to_onnx(program)
-    taken = {value.name for value in model.graph.input}
-    (found,) = run_model(model, {name: array for name, array in inputs.items() if name in taken}).values()
-    measured = gap(_outputs(case, case.reference), [found], case)
+    input_names = {value.name for value in model.graph.input}
+    (output,) = run_model(model, {name: array for name, array in inputs.items() if name in input_names}).values()
+    measured = gap(_outputs(case, case.reference), [output], case)
     return measured if measured.difference > rounding_bar(case) else Gap(0.0, measured.scale)
 
 

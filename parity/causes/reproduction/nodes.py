@@ -42,14 +42,14 @@ class _Pairs:
     def of(cls, case: Case) -> _Pairs:
         first, second = case.programs
         nodes = align(first, second, _leaves(first), _leaves(second))
-        ours, theirs = (values_of(program, case.arrays(program)) for program in case.programs)
+        reference_values, candidate_values = (values_of(program, case.arrays(program)) for program in case.programs)
         pairs = [
             (v, w)
             for i, j in nodes or []
             if i is not None and j is not None
             for v, w in zip(first.nodes[i].outputs, second.nodes[j].outputs, strict=True)
         ]
-        return cls([((v, w), ours[v], theirs[w]) for v, w in pairs])
+        return cls([((v, w), reference_values[v], candidate_values[w]) for v, w in pairs])
 
     @property
     def same(self) -> list[tuple[ValuePair, Array]]:
@@ -67,13 +67,13 @@ class _Pairs:
         """
         if pair == (case.reference.outputs[0], case.candidate.outputs[0]):
             return True
-        ours, theirs = next((a, b) for known, a, b in self.values if known == pair)
-        if ours.shape != theirs.shape:
+        reference_value, candidate_value = next((a, b) for other, a, b in self.values if other == pair)
+        if reference_value.shape != candidate_value.shape:
             return False
         if case.gradients:
-            return _agree(ours, theirs)
+            return _agree(reference_value, candidate_value)
         rest = part(case.candidate, case.candidate.outputs[0], {pair[1]: Value(FED, pair[1].type)})
-        arrays = [ours if value.name == FED else case.tensors[value.name].data for value in rest.inputs]
+        arrays = [reference_value if value.name == FED else case.tensors[value.name].data for value in rest.inputs]
         try:
             (result,), (expected,) = execute(rest, arrays), execute(case.reference, case.arrays(case.reference))
         except INVALID:  # the candidate needs a value of another kind there
@@ -104,32 +104,39 @@ def fewer_nodes(case: Case, search: Search) -> Case:
         for pair, array in reversed(pairs.same):
             if pair[0] is output[0] or pair[1] is output[1] or not _computes(best.reference, pair[0]):
                 continue
-            tried = _cut(case, output, [*cuts, (pair, array)])
-            if _has_one_source(case, tried, pair) and holds(tried):
-                cuts, best = [*cuts, (pair, array)], tried
+            attempt = _cut(case, output, [*cuts, (pair, array)])
+            if _has_one_source(case, attempt, pair) and holds(attempt):
+                cuts, best = [*cuts, (pair, array)], attempt
     return best
 
 
 def _cut(case: Case, output: ValuePair, cuts: list[tuple[ValuePair, Array]]) -> Case:
     """Return the case with another output, and with values as inputs."""
     start = sum(name[0] == INPUT for name in case.tensors)
-    tensors, ours, theirs = dict(case.tensors), {}, {}
+    tensors, reference_inputs, candidate_inputs = dict(case.tensors), {}, {}
     for number, ((v, w), array) in enumerate(cuts, start):
         new = Value(f"{INPUT}{number}", v.type)
-        ours[v] = theirs[w] = new
+        reference_inputs[v] = candidate_inputs[w] = new
         tensors[new.name] = Tensor(array, "a value that both sides compute alike")
-    return Case(part(case.reference, output[0], ours), part(case.candidate, output[1], theirs), tensors, case.gradients)
+    return Case(
+        part(case.reference, output[0], reference_inputs),
+        part(case.candidate, output[1], candidate_inputs),
+        tensors,
+        case.gradients,
+    )
 
 
-def _has_one_source(case: Case, tried: Case, cut: ValuePair) -> bool:
+def _has_one_source(case: Case, attempt: Case, cut: ValuePair) -> bool:
     """Whether no program takes a cut value while the other one takes what it is computed from.
 
     Both would then start from numbers of their own, and differ for no reason of the candidate's.
     """
-    *_, name = tried.tensors  # the last one that was cut
+    *_, name = attempt.tensors  # the last one that was cut
     sources = {value.name for program, v in zip(case.programs, cut, strict=True) for value in part(program, v).inputs}
-    taken = [{value.name for value in program.inputs} for program in tried.programs]
-    return not any(name in other and name not in names and sources & names for names, other in (taken, taken[::-1]))
+    input_names = [{value.name for value in program.inputs} for program in attempt.programs]
+    return not any(
+        name in other and name not in names and sources & names for names, other in (input_names, input_names[::-1])
+    )
 
 
 def _computes(program: Program, value: Value) -> bool:
@@ -144,5 +151,5 @@ def _agree(a: Array, b: Array) -> bool:
 
 
 def _leaves(program: Program) -> dict[Value, Hashable]:
-    found: dict[Value, Hashable] = {value: value.name for value in program.inputs}
-    return found | {c.value: ("constant", c.data.item()) for c in program.constants}
+    leaves: dict[Value, Hashable] = {value: value.name for value in program.inputs}
+    return leaves | {c.value: ("constant", c.data.item()) for c in program.constants}

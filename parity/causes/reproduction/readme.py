@@ -51,14 +51,15 @@ def readme(
         is_changed: whether the candidate is the reference's Cell with the cause, because it can't be read itself.
     """
     what = "gradients" if case.gradients else "outputs"
-    ours, theirs = (_count(len(program.nodes), "operation") for program in case.programs)
+    reference_size, candidate_size = (_count(len(program.nodes), "operation") for program in case.programs)
     elements = _count(sum(array.size for array in (script.inputs | script.weights).values()), "number")
     runs = "`model.onnx` in ONNX Runtime" if "onnxruntime" in packages else "`candidate`"
     lines = [
         f"# {quote(cell.path or '(root)')} computes other {what}",
         "",
         f"A Cell of the class {quote(cell.class_name)}, of which {quote(side)} computes other {what} than the "
-        f"reference. What remains of it here: {ours} of the reference, {theirs} of the candidate, {elements}.",
+        f"reference. What remains of it here: {reference_size} of the reference, {candidate_size} of the "
+        f"candidate, {elements}.",
         *([STAND_IN] if is_changed else []),
         *([f"It may not be the smallest: {note}."] if note else []),
         "",

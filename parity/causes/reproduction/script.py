@@ -123,13 +123,13 @@ def of_programs(case: Case, bar: float) -> Script:
     """
     texts = [_function(case, program, name) for program, name in _named(case)]
     calls = {name: _arguments(program, text) for (program, name), text in zip(_named(case), texts, strict=True)}
-    used = list(case.tensors)
+    array_names = list(case.tensors)
     if case.gradients:
-        used.append(COTANGENT)
+        array_names.append(COTANGENT)
         body = OF_GRADIENTS.format(leaves=", ".join(f'"{name}"' for name in case.leaves()), **calls)
     else:
         body = OF_OUTPUTS.format(**calls)
-    return _script(case, texts, body, bar, used, ())
+    return _script(case, texts, body, bar, array_names, ())
 
 
 def of_onnx(case: Case, bar: float, feed: list[str]) -> Script:
@@ -146,8 +146,8 @@ def of_onnx(case: Case, bar: float, feed: list[str]) -> Script:
     text = _function(case, case.reference, "reference")
     calls = _arguments(case.reference, text)
     body = OF_ONNX.format(feed=", ".join(f'"{name}"' for name in feed), reference=calls)
-    used = list(dict.fromkeys([*(value.name for value in case.reference.inputs), *feed]))
-    script = _script(case, [text], body, bar, used, ("onnxruntime",))
+    array_names = list(dict.fromkeys([*(value.name for value in case.reference.inputs), *feed]))
+    script = _script(case, [text], body, bar, array_names, ("onnxruntime",))
     return Script(script.text, *({n: _narrow(a) for n, a in part.items()} for part in (script.inputs, script.weights)))
 
 
@@ -166,24 +166,24 @@ def _arguments(program: Program, text: FunctionText) -> str:
 
 
 def _script(
-    case: Case, texts: list[FunctionText], body: str, bar: float, used: list[str], libraries: tuple[str, ...]
+    case: Case, texts: list[FunctionText], body: str, bar: float, array_names: list[str], libraries: tuple[str, ...]
 ) -> Script:
     """Return the script of these functions and this body, and the arrays that it uses."""
     helpers = list(dict.fromkeys(helper for text in texts for helper in text.helpers))
-    own = {"import json", "import sys", "from pathlib import Path"}
+    standard_imports = {"import json", "import sys", "from pathlib import Path"}
     others = {f"import {name}" for name in (*libraries, "torch")}
-    of_helpers = {line for text in texts for line in text.imports} - own - others
-    standard = own | {line for line in of_helpers if "torch" not in line}
+    of_helpers = {line for text in texts for line in text.imports} - standard_imports - others
+    standard = standard_imports | {line for line in of_helpers if "torch" not in line}
     third = others | {line for line in of_helpers if "torch" in line}
     imports = "\n\n".join("\n".join(sorted(group, key=_import_order)) for group in (standard, third))
     text = HEAD.format(imports=imports, bar=bar)
     text += "".join(f"\n{part}\n\n" for part in [*helpers, *(text.text for text in texts)]) + body + TAIL
-    known = {name: tensor.data for name, tensor in case.tensors.items()}
-    if unknown := [name for text in texts for name in text.tensors if name not in known]:
+    all_arrays = {name: tensor.data for name, tensor in case.tensors.items()}
+    if unknown := [name for text in texts for name in text.tensors if name not in all_arrays]:
         raise ConversionError(f"it makes a constant of its own, {unknown[0]}")
-    if COTANGENT in used:
-        known[COTANGENT] = case.cotangent(case.reference.outputs[0].type.sizes or ())
-    arrays = {name: known[name] for name in used}
+    if COTANGENT in array_names:
+        all_arrays[COTANGENT] = case.cotangent(case.reference.outputs[0].type.sizes or ())
+    arrays = {name: all_arrays[name] for name in array_names}
     if other := [array.dtype.name for array in arrays.values() if array.dtype.name not in DTYPES]:
         raise ConversionError(f"it takes tensors of {other[0]}")
     inputs = {name: array for name, array in arrays.items() if name[0] in (INPUT, COTANGENT[0])}

@@ -38,9 +38,9 @@ def smaller(case: Case, search: Search) -> Case:
         while changed:
             changed = False
             for group in list(_groups(case)):
-                found = _shrink(case, group, search)
-                if found is not None:
-                    case, changed = found, True
+                shrunk = _shrink(case, group, search)
+                if shrunk is not None:
+                    case, changed = shrunk, True
                     break
     return case
 
@@ -56,9 +56,9 @@ def _shrink(case: Case, group: Group, search: Search) -> Case | None:
         for start in dict.fromkeys((0, size - few, *(_worst_places(case, size) if few == 1 else ()))):
             for also_in_attributes in (False, True):
                 try:
-                    tried = _take(case, group, slice(start, start + few), size, also_in_attributes)
-                    if search.fails(tried):
-                        return tried
+                    attempt = _take(case, group, slice(start, start + few), size, also_in_attributes)
+                    if search.fails(attempt):
+                        return attempt
                 except INVALID:
                     continue
     return None
@@ -96,7 +96,7 @@ def _worst_places(case: Case, size: int) -> list[int]:
         return []
     apart = np.nan_to_num(np.abs(a.astype(np.float64) - b.astype(np.float64)))
     worst = np.unravel_index(int(apart.argmax()), a.shape)
-    return [int(place) for place, n in zip(worst, a.shape, strict=True) if n == size]
+    return [int(index) for index, n in zip(worst, a.shape, strict=True) if n == size]
 
 
 def _take(case: Case, group: Group, entries: slice, size: int, also_in_attributes: bool) -> Case:

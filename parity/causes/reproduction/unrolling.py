@@ -37,8 +37,8 @@ def without_control_flow(cell: CellProgram) -> CellProgram:
         flows = [node for node in program.nodes if node.op in ("cond", "loop")]
         if not flows:
             break
-        wanted = list(dict.fromkeys(value for node in flows for value in node.inputs if value is not None))
-        arrays = dict(zip(wanted, execute(program, cell.arrays, wanted=wanted), strict=True))
+        values = list(dict.fromkeys(value for node in flows for value in node.inputs if value is not None))
+        arrays = dict(zip(values, execute(program, cell.arrays, wanted=values), strict=True))
         program = rebuild(program, partial(_written_out, arrays))
         if len(program.nodes) > MAX_NODES:
             raise ConversionError("its loops run too long to be written out")
@@ -74,7 +74,7 @@ def _iterations(arrays: Mapping[Value, Array], builder: Builder, node: Node, ope
         values[:carried] = results[:carried]
         _, *following = inline(builder, body, [builder.constant(number, INT64), *tensors])
         tensors[:carried] = following[:carried]
-        rows.append([reshape(one, shape=(1, *one.shape)) for one in following[carried:]])
+        rows.append([reshape(row, shape=(1, *row.shape)) for row in following[carried:]])
         iteration += 1
         if iteration * len(body.nodes) > MAX_NODES:
             raise ConversionError("its loops run too long to be written out")
