@@ -40,11 +40,11 @@ def block_weight(node: NodeProto, stored: StoredTensors) -> tuple[Array, Quantiz
     scale = _sized(node, stored.array(node.input[2]), columns * blocks).reshape(columns, blocks).astype(np.float64)
     zero: Array = np.full((), 2.0 ** (bits - 1))
     if len(node.input) > 3 and node.input[3]:
-        given = stored.array(node.input[3])
-        if given.dtype == np.uint8:
+        zero_points = stored.array(node.input[3])
+        if zero_points.dtype == np.uint8:
             each = -(-blocks * bits // 8)
-            given = _unpacked(_sized(node, given, columns * each), bits).reshape(columns, -1)[:, :blocks]
-        zero = _sized(node, given, columns * blocks).reshape(columns, blocks).astype(np.float64).T
+            zero_points = _unpacked(_sized(node, zero_points, columns * each), bits).reshape(columns, -1)[:, :blocks]
+        zero = _sized(node, zero_points, columns * blocks).reshape(columns, blocks).astype(np.float64).T
     quantizer = Quantizer(node.input[2], scale.T, zero, np.dtype(_DTYPES[bits]), axis=0, block=block)
     return np.ascontiguousarray(codes[:, :rows].T), quantizer
 

@@ -20,7 +20,7 @@ class CellAssigner:
     def __init__(self, graph: onnx.GraphProto) -> None:
         self._by_output: dict[str, NodeProto] = {name: node for node in graph.node for name in node.output if name}
         self._by_name: dict[str, NodeProto] = {node.name: node for node in graph.node if node.name}
-        self._places = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
+        self._places = {name: position for position, node in enumerate(graph.node) for name in node.output if name}
 
     def assign_cells(self, nodes: Sequence[NodeProto]) -> None:
         """Give each node without a Cell the name and metadata of the corresponding node of the float file.
@@ -47,10 +47,12 @@ class CellAssigner:
         after: dict[str, int] = {}
         places: list[int] = []
         for node in reversed(nodes):
-            own = [self._places[name] for name in node.output if name in self._places]
-            place = min(own or [after[name] for name in node.output if name in after], default=len(self._places))
-            after |= {name: min(place, after.get(name, place)) for name in node.input}
-            places.append(place)
+            positions = [self._places[name] for name in node.output if name in self._places]
+            position = min(
+                positions or [after[name] for name in node.output if name in after], default=len(self._places)
+            )
+            after |= {name: min(position, after.get(name, position)) for name in node.input}
+            places.append(position)
         numbered = sorted(zip(reversed(places), range(len(nodes)), strict=True))
         return topological_order([nodes[number] for _, number in numbered])
 

@@ -49,12 +49,12 @@ def is_coarse(typical: float, step: float) -> bool:
 
 def coarse_notes(tensors: Iterable[Coarse]) -> list[str]:
     """Return a note on each tensor, the coarsest first."""
-    found = sorted(tensors, key=lambda one: one.typical / one.step)
+    coarsest = sorted(tensors, key=lambda tensor: tensor.typical / tensor.step)
     notes = [
-        f"{visible_name(one.cell or '(root)')}: most values of {visible_name(one.tensor)} become 0: they are about "
-        f"{one.typical:.1g}, and a step is {one.step:.1g}, because its quantizer reaches from {one.low:.1g} to "
-        f"{one.high:.1g}: keep the Cell in float32, or bound the values that need this range"
-        for one in found[:SHOWN]
+        f"{visible_name(entry.cell or '(root)')}: most values of {visible_name(entry.tensor)} become 0: they are about "
+        f"{entry.typical:.1g}, and a step is {entry.step:.1g}, because its quantizer reaches from {entry.low:.1g} to "
+        f"{entry.high:.1g}: keep the Cell in float32, or bound the values that need this range"
+        for entry in coarsest[:SHOWN]
     ]
-    more = len(found) - len(notes)
+    more = len(coarsest) - len(notes)
     return notes + ([f"{more} more tensors have such a quantizer"] if more else [])

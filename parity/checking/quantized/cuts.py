@@ -84,12 +84,14 @@ class Cuts:
         graph, names = result.graph, {weight.tensor for weight in self.form.weights if weight.tensor}
         initializers = [tensor for tensor in graph.initializer if tensor.name not in names]
         nodes = [node for node in graph.node if node.op_type != "Constant" or node.output[0] not in names]
-        known = {tensor.name for tensor in graph.initializer} | {name for node in graph.node for name in node.output}
+        names_in_graph = {tensor.name for tensor in graph.initializer} | {
+            name for node in graph.node for name in node.output
+        }
         del graph.initializer[:], graph.node[:]
         graph.initializer.extend(initializers)
         graph.node.extend(nodes)
         graph.input.extend(
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in sorted(names & known)
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in sorted(names & names_in_graph)
         )
         return result
 

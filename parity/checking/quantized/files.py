@@ -63,11 +63,13 @@ class QuantizedFile:
             result.append(array)
         return result, notes
 
-    def judge(self, report: Report, samples: Sequence[Mapping[str, Array]], given: bool, options: Options) -> None:
+    def judge(
+        self, report: Report, samples: Sequence[Mapping[str, Array]], inputs_given: bool, options: Options
+    ) -> None:
         """Add the verdict on weights and quantizers to a report on the float network."""
         cells = TensorCells(self.form.model)
         comparisons = judge_weights(self.form, self.path, cells)
-        ranges, notes = judge_ranges(self.form, self.path, cells, self._model, samples, given, options.provider)
+        ranges, notes = judge_ranges(self.form, self.path, cells, self._model, samples, inputs_given, options.provider)
         for path, comparison in [*comparisons, *ranges]:
             path = path if path in report.cells else ""
             if options.selects(path):

@@ -210,8 +210,8 @@ class FloatForm:
         self._graph.identity(node.input[0], codes, node)
         self.codes[codes] = None
         self.dynamic.append((node.input[0], codes))
-        one = numpy_helper.from_array(np.ones((), np.float32), scale)
-        self._graph.nodes.append(helper.make_node("Constant", [], [scale], value=one))
+        unit_scale = numpy_helper.from_array(np.ones((), np.float32), scale)
+        self._graph.nodes.append(helper.make_node("Constant", [], [scale], value=unit_scale))
 
     def _convert_product(self, node: NodeProto, operator: str, axis: int) -> None:
         """Replace a product of codes, which is multiplied by their scales afterwards."""
@@ -341,13 +341,13 @@ class FloatForm:
         x, w, bias = (self._scales.get(name) for name in node.input[:3])
         if x is None or w is None or bias is None or bias.dtype != np.int32:
             return
-        product, own = x.scale.reshape(-1) * w.scale.reshape(-1), bias.scale.reshape(-1)
-        if x.scale.size > 1 or not (own.size == 1 or own.shape == product.shape):
+        product, bias_scale = x.scale.reshape(-1) * w.scale.reshape(-1), bias.scale.reshape(-1)
+        if x.scale.size > 1 or not (bias_scale.size == 1 or bias_scale.shape == product.shape):
             return
-        far = np.abs(own - product) > PRODUCT * np.abs(product)
+        far = np.abs(bias_scale - product) > PRODUCT * np.abs(product)
         if far.any():
             at = int(np.argmax(np.broadcast_to(far, product.shape)))
-            of_bias, of_both = (float(np.broadcast_to(a, far.shape)[at]) for a in (own, product))
+            of_bias, of_both = (float(np.broadcast_to(a, far.shape)[at]) for a in (bias_scale, product))
             self.wrong_scales.append(WrongScale(node, self.name_in_file(node.input[2]), of_bias, of_both, x.name))
 
     def _weight(

@@ -47,7 +47,7 @@ class FloatGraph:
     def to_model(self, model: onnx.ModelProto, stored: StoredTensors, cell_assigner: CellAssigner) -> onnx.ModelProto:
         """Return the network as a model, with the quantized model's interface."""
         cell_assigner.assign_cells(self.nodes)
-        used = {name for node in self.nodes for graph in (node, *inner_nodes(node)) for name in graph.input}
+        input_names = {name for node in self.nodes for graph in (node, *inner_nodes(node)) for name in graph.input}
         result = onnx.ModelProto()
         result.ir_version = model.ir_version
         result.opset_import.extend(model.opset_import)
@@ -59,7 +59,7 @@ class FloatGraph:
         stored_tensors = {
             name: numpy_helper.from_array(stored.array(name), name)  # including external data
             for name in stored.initializers
-            if name in used and name not in self.added
+            if name in input_names and name not in self.added
         }
         result.graph.initializer.extend((stored_tensors | self.added).values())
         result.graph.node.extend(cell_assigner.in_order(self.nodes))

@@ -95,7 +95,7 @@ def judge_ranges(
     cells: TensorCells,
     quantized: onnx.ModelProto,
     samples: Sequence[Mapping[str, Array]],
-    given: bool,
+    inputs_given: bool,
     provider: str,
 ) -> tuple[CellComparisons, list[str]]:
     """Judge each quantizer of intermediate values: their error in steps, and whether its range fits.
@@ -106,7 +106,7 @@ def judge_ranges(
         cells: TensorCells of the float network.
         quantized: the quantized model.
         samples: inputs by name.
-        given: whether the inputs are the user's.
+        inputs_given: whether the inputs are the user's.
         provider: ONNX Runtime's provider.
 
     Returns:
@@ -120,35 +120,42 @@ def judge_ranges(
     wrong = _wrong_ranges(form.quantized, deviations)
     result: CellComparisons = []
     for each in form.quantized:
-        one = deviations.get(each.codes)
-        if one is None or not one.count:
+        deviation = deviations.get(each.codes)
+        if deviation is None or not deviation.count:
             continue
         reason = wrong.get(each.codes, "")
-        if given and not reason and one.saturation > SATURATION:
+        if inputs_given and not reason and deviation.saturation > SATURATION:
             reason = (
-                f"{one.beyond / one.count:.0%} of its values lie beyond the range of its quantizer, {_range(each)}: "
-                f"they need {one.low:.3g} to {one.high:.3g}, which costs {one.saturation:.0f} times what rounding does"
+                f"{deviation.beyond / deviation.count:.0%} of its values lie beyond the range of its quantizer, "
+                f"{_range(each)}: they need {deviation.low:.3g} to {deviation.high:.3g}, which costs "
+                f"{deviation.saturation:.0f} times what rounding does"
             )
         path = cells.cell_computing(each.tensor)
-        result += [(path, comparison) for comparison in _steps(each, one, side, reason)]
+        result += [(path, comparison) for comparison in _steps(each, deviation, side, reason)]
     for tensor, part in parts.items():
         if not max(part.error, part.expected_error) <= part.rounding:  # NaN is an error, too
             result.append((cells.cell_computing(tensor), _part(tensor, part, side)))
-    notes = _saturation_note(form, deviations, given)
+    notes = _saturation_note(form, deviations, inputs_given)
     notes += coarse_notes(_coarse(form, deviations, cells))
     return result, notes + outlier_notes(_of_weights(form, cells), _of_values(form, deviations, cells))
 
 
-def _saturation_note(form: FloatForm, deviations: Mapping[str, Deviation], given: bool) -> list[str]:
+def _saturation_note(form: FloatForm, deviations: Mapping[str, Deviation], inputs_given: bool) -> list[str]:
     """Return a note on values beyond the ranges of their quantizers, if they cost more than rounding does."""
     worst = {each.codes: deviations[each.codes].saturation for each in form.quantized if each.codes in deviations}
-    costly = [each for each in form.quantized if worst.get(each.codes, 0.0) > (1.0 if given else SATURATION)]
+    costly = [each for each in form.quantized if worst.get(each.codes, 0.0) > (1.0 if inputs_given else SATURATION)]
     if not costly:
         return []
     most = max(costly, key=lambda each: worst[each.codes])
     of = f"{len(costly)} of {len(worst)} tensors, {most.name} most, which costs {worst[most.codes]:.3g} times what"
-    advice = "calibrate with inputs like these" if given else "give inputs like those of the calibration with --inputs"
-    return [f"the quantizers clip values of the {'' if given else 'generated '}inputs ({of} rounding does): {advice}"]
+    advice = (
+        "calibrate with inputs like these"
+        if inputs_given
+        else "give inputs like those of the calibration with --inputs"
+    )
+    return [
+        f"the quantizers clip values of the {'' if inputs_given else 'generated '}inputs ({of} rounding does): {advice}"
+    ]
 
 
 def _part(tensor: str, part: PartError, side: str) -> Comparison:
@@ -185,18 +192,18 @@ def _allowed(count: int) -> float:
 def _coarse(form: FloatForm, deviations: Mapping[str, Deviation], cells: TensorCells) -> Iterator[Coarse]:
     """Yield the tensors whose quantizers are coarse."""
     for each in form.quantized:
-        one, step = deviations.get(each.codes), each.quantizer.step
-        if one is not None and is_coarse(one.typical, step):
-            yield Coarse(cells.cell_computing(each.tensor), each.name, one.typical, step, *each.quantizer.range())
+        deviation, step = deviations.get(each.codes), each.quantizer.step
+        if deviation is not None and is_coarse(deviation.typical, step):
+            yield Coarse(cells.cell_computing(each.tensor), each.name, deviation.typical, step, *each.quantizer.range())
 
 
 def _of_weights(form: FloatForm, cells: TensorCells) -> Iterator[tuple[str, str, Outlier]]:
     """Yield the outlier channels of stored weights with one scale."""
     for weight in form.weights:
         if weight.quantizer.scale.size == 1 and weight.tensor:
-            found = outlier(channel_sizes(weight.expected), weight.quantizer.step)
-            if found is not None:
-                yield cells.cell_using(weight.tensor), weight.tensor, found
+            channel = outlier(channel_sizes(weight.expected), weight.quantizer.step)
+            if channel is not None:
+                yield cells.cell_using(weight.tensor), weight.tensor, channel
 
 
 def _of_values(
@@ -204,10 +211,12 @@ def _of_values(
 ) -> Iterator[tuple[str, str, Outlier]]:
     """Yield the outlier channels of intermediate values with one scale."""
     for each in form.quantized:
-        one = deviations.get(each.codes)
-        found = outlier(one.channels, each.quantizer.step) if one is not None and one.channels else None
-        if found is not None:
-            yield cells.cell_computing(each.tensor), each.name, found
+        deviation = deviations.get(each.codes)
+        channel = (
+            outlier(deviation.channels, each.quantizer.step) if deviation is not None and deviation.channels else None
+        )
+        if channel is not None:
+            yield cells.cell_computing(each.tensor), each.name, channel
 
 
 def _range(each: QuantizedTensor) -> str:
@@ -226,13 +235,13 @@ def _wrong_ranges(quantized: Sequence[QuantizedTensor], deviations: Mapping[str,
     result = {}
     for each in quantized:
         ratio = ratios.get(each.codes, middle) - middle
-        one = deviations.get(each.codes)
-        too_small = ratio > allowed and one is not None and one.beyond > 0
-        if one is not None and (too_small or (ratio < -allowed and each.producer_op not in BOUNDED)):
+        deviation = deviations.get(each.codes)
+        too_small = ratio > allowed and deviation is not None and deviation.beyond > 0
+        if deviation is not None and (too_small or (ratio < -allowed and each.producer_op not in BOUNDED)):
             how = f"{2.0**ratio:.2g} times as small" if ratio > 0 else f"{2.0**-ratio:.2g} times as large"
             result[each.codes] = (
                 f"its scale is {how} as the values need, compared with the file's other scales: it represents "
-                f"{_range(each)}, and the values lie between {one.low:.3g} and {one.high:.3g}"
+                f"{_range(each)}, and the values lie between {deviation.low:.3g} and {deviation.high:.3g}"
             )
     return result
 
@@ -245,13 +254,15 @@ def _ratios(quantized: Sequence[QuantizedTensor], deviations: Mapping[str, Devia
             alike.setdefault(each.quantizer.range(), []).append(each)
     for (low, high), group in alike.items():
         ends = [deviations[each.codes] for each in group]
-        needed = max(max(one.high for one in ends), 0.0) - min(min(one.low for one in ends), 0.0)
+        needed = max(max(deviation.high for deviation in ends), 0.0) - min(
+            min(deviation.low for deviation in ends), 0.0
+        )
         if needed > 0 and high > low:
             for each in group:
                 yield each.codes, float(np.log2(needed / (high - low)))
 
 
-def _steps(each: QuantizedTensor, one: Deviation, side: str, reason: str) -> Iterator[Comparison]:
+def _steps(each: QuantizedTensor, deviation: Deviation, side: str, reason: str) -> Iterator[Comparison]:
     """Yield the comparison of the isolated Cell, with the verdict on the range, and that end to end."""
     quantizer = each.quantizer
     yield Comparison(
@@ -264,9 +275,9 @@ def _steps(each: QuantizedTensor, one: Deviation, side: str, reason: str) -> Ite
         FAIL if reason else PASS,
         reason,
         dtype=quantizer.dtype.name,
-        error=one.isolated * quantizer.step,
+        error=deviation.isolated * quantizer.step,
         bar=quantizer.step,
-        ratio=one.isolated,
+        ratio=deviation.isolated,
     )
     yield Comparison(
         side,
@@ -277,11 +288,11 @@ def _steps(each: QuantizedTensor, one: Deviation, side: str, reason: str) -> Ite
         0,
         PASS,
         dtype=quantizer.dtype.name,
-        error=abs(one.values[0] - one.values[1]),
+        error=abs(deviation.values[0] - deviation.values[1]),
         bar=quantizer.step,
-        ratio=one.end_to_end,
-        index=one.index,
-        reference_value=one.values[0],
-        candidate_value=one.values[1],
-        truth=one.values[0],
+        ratio=deviation.end_to_end,
+        index=deviation.index,
+        reference_value=deviation.values[0],
+        candidate_value=deviation.values[1],
+        truth=deviation.values[0],
     )

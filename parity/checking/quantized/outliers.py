@@ -47,26 +47,26 @@ def outlier(sizes: Mapping[int, Array], scale: float) -> Outlier | None:
         sizes: of the channels, by axis.
         scale: size of a step.
     """
-    found = None
+    worst = None
     for axis, each in sizes.items():
         if each.size < 3 or scale <= 0:
             continue
         typical, largest = float(np.median(each)), float(each.max())
         if 0 < typical < FEW * scale and largest > TIMES * typical:
-            one = Outlier(axis, int(each.argmax()), largest / typical, typical / scale)
-            found = one if found is None or one.times > found.times else found
-    return found
+            channel = Outlier(axis, int(each.argmax()), largest / typical, typical / scale)
+            worst = channel if worst is None or channel.times > worst.times else worst
+    return worst
 
 
 def outlier_notes(weights: Iterable[tuple[str, str, Outlier]], values: Iterable[tuple[str, str, Outlier]]) -> list[str]:
     """Return a note on each outlier, given with the Cell and the name of its tensor; the largest first."""
-    found = [(*item, "quantize it per channel, or keep the Cell in float32") for item in weights]
-    found += [(*item, "keep the Cells that compute and use it in float32, or scale it") for item in values]
-    found.sort(key=lambda item: -item[2].times)
+    items = [(*item, "quantize it per channel, or keep the Cell in float32") for item in weights]
+    items += [(*item, "keep the Cells that compute and use it in float32, or scale it") for item in values]
+    items.sort(key=lambda item: -item[2].times)
     notes = [
-        f"{visible_name(path or '(root)')}: {visible_name(name)} has one scale, and channel {one.channel} of axis "
-        f"{one.axis} is {one.times:.0f} times as large as most, which use {one.steps:.1g} steps: {advice}"
-        for path, name, one, advice in found[:SHOWN]
+        f"{visible_name(path or '(root)')}: {visible_name(name)} has one scale, and channel {entry.channel} of axis "
+        f"{entry.axis} is {entry.times:.0f} times as large as most, which use {entry.steps:.1g} steps: {advice}"
+        for path, name, entry, advice in items[:SHOWN]
     ]
-    more = len(found) - len(notes)
+    more = len(items) - len(notes)
     return notes + ([f"{more} more tensors have such a channel"] if more else [])

@@ -107,19 +107,21 @@ class Parts:
             numbers: the float network's values on them.
             draws: the numbers of the shifts that are tried on it.
         """
-        found = self._run_file(sample, numbers)
+        computed = self._run_file(sample, numbers)
         for cut in self.cuts.cuts:
-            values = found.get(computed_name(cut.codes))
+            values = computed.get(computed_name(cut.codes))
             if values is not None and values.shape == numbers[cut.tensor].shape:
                 result = values if cut.quantizer is None else cut.quantizer.numbers(values)
                 self._add(cut.tensor, result, numbers, cut.bounds, None)
         for name in self.cuts.outputs:
-            self._add(name, found.get(name), numbers, (-np.inf, np.inf), None)
+            self._add(name, computed.get(name), numbers, (-np.inf, np.inf), None)
         shifts = {name: self._rng.permutation(SHIFTS) for name in self._inputs_of_form()}
         for draw in draws:
             self._explain(sample, numbers, {name: float(each[draw]) for name, each in shifts.items()}, draw)
         return {
-            cut.codes: found[computed_name(cut.codes)] for cut in self.cuts.cuts if computed_name(cut.codes) in found
+            cut.codes: computed[computed_name(cut.codes)]
+            for cut in self.cuts.cuts
+            if computed_name(cut.codes) in computed
         }
 
     def _run_file(self, sample: Mapping[str, Array], numbers: Mapping[str, Array]) -> dict[str, Array]:
@@ -145,13 +147,13 @@ class Parts:
             fed[codes] = round_on_shifted_grid(numbers[tensor], quantizer, shifts[codes])
         for name, weight in self._weights.items():
             fed[name] = _shifted_weight(weight, shifts[name])
-        found = tensors(self._form.run(_inputs_of(self._form, fed)))
+        results = tensors(self._form.run(_inputs_of(self._form, fed)))
         for cut in self.cuts.cuts:
-            values = found.get(computed_name(cut.fed))
+            values = results.get(computed_name(cut.fed))
             if values is not None:
                 self._add(cut.tensor, self._rounded(cut, values, -shifts[cut.fed]), numbers, cut.bounds, draw)
         for name in self.cuts.outputs:
-            self._add(name, found.get(name), numbers, (-np.inf, np.inf), draw)
+            self._add(name, results.get(name), numbers, (-np.inf, np.inf), draw)
 
     def _rounded(self, cut: Cut, numbers: Array, shift: float) -> Array:
         return numbers if cut.quantizer is None else round_on_shifted_grid(numbers, cut.quantizer, shift)
@@ -165,8 +167,8 @@ class Parts:
             return
         wide = numbers[name].astype(np.float64)
         finite = np.isfinite(wide)  # of others, as in masks, only the network as a whole is compared
-        wide, found = (np.clip(array[finite], *bounds) for array in (wide, values.astype(np.float64)))
-        square = float(((found - wide) ** 2).sum())
+        wide, clipped = (np.clip(array[finite], *bounds) for array in (wide, values.astype(np.float64)))
+        square = float(((clipped - wide) ** 2).sum())
         error = self.errors[name]
         if draw is None:
             error.count += wide.size

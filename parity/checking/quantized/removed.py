@@ -84,8 +84,8 @@ def bounds(activation: NodeProto, stored: Mapping[str, TensorProto]) -> tuple[fl
     if activation.op_type == "Relu":
         return 0.0, np.inf
     limits = {attribute.name: float(attribute.f) for attribute in activation.attribute}
-    for name, place in (("min", 1), ("max", 2)):
-        tensor = stored.get(activation.input[place]) if place < len(activation.input) else None
+    for name, position in (("min", 1), ("max", 2)):
+        tensor = stored.get(activation.input[position]) if position < len(activation.input) else None
         if tensor is not None and tensor.data_location != TensorProto.EXTERNAL:
             limits[name] = float(onnx.numpy_helper.to_array(tensor).reshape(-1)[0])
     return limits.get("min", -np.inf), limits.get("max", np.inf)
