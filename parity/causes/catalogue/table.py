@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (
     attributes,
     by_values,
+    directions,
     features,
     formulas,
     gradients,
@@ -30,6 +31,7 @@ NAMED: tuple[Entry, ...] = (
     resizing.resizes,
     sampling.samples,
     recurrence.reset_gates,
+    directions.directions,
     formulas.orders,
     formulas.others,
     hard_functions.slopes,

@@ -162,6 +162,37 @@ def test_another_pooling() -> None:
     assert "avg_pool is computed in the candidate, max_pool in the reference" in summary
 
 
+class BothDirections(nn.GRU):
+    def __init__(self) -> None:
+        super().__init__(6, 3, bidirectional=True)
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        result: Tensor = super().forward(x)[0]
+        return result
+
+
+class NotBroughtBack(BothDirections):
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        y = super().forward(x)
+        return torch.cat((y[..., :3], y[..., 3:].flip(0)), -1)
+
+
+class ReadForwards(BothDirections):
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return torch.cat((super().forward(x)[..., :3], super().forward(x.flip(0))[..., 3:]), -1)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "words"),
+    [
+        (NotBroughtBack, "of the backward direction aren't brought back into the order of the sequence"),
+        (ReadForwards, "of the backward direction are those of the sequence read forwards, in reversed order"),
+    ],
+)
+def test_a_backward_direction_in_the_other_order(candidate: type[BothDirections], words: str) -> None:
+    assert words in of_layers(BothDirections(), candidate(), X).summary
+
+
 class Frozen(nn.BatchNorm1d):
     """A norm that stays in eval mode."""
 
