@@ -13,6 +13,7 @@ from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.programs.call import as_array
 from ..correspondence.cells import Pairing, pair_up
 from ..inputs.onnx_optionals import first_line
+from ..pairing.ports.results import common_results
 from ..report.report import Report
 from ..results.modes import mode_notes
 from ..sides.cell_side import CellSide
@@ -71,7 +72,10 @@ def _by_values(plan: Plan, framework: Framework, reason: str) -> Report:
     def at_results(computed: Collection[str]) -> CellSide:
         return side(named=False)
 
-    report = compare_by_values(plan, Candidate(side(named=True), at_results))
+    with common_results(plan.reference_side("torch", cell_paths=[""]), side(named=False), options) as answers:
+        report = compare_by_values(plan, Candidate(side(named=True), at_results))
+    if answers is not None:
+        answers.note_in(report)
     report.notes += mode_notes(module, options.train)
     report.notes.append(f"the Cell kept its own weights, since the module's couldn't be carried by names: {reason}")
     return report

@@ -40,8 +40,7 @@ def compare_pair(plan: Plan) -> Report:
                 report = compare_modules(plan)
                 report.notes.append(by_names_note(error))
     if answers is not None:
-        report.structure += answers.differences()
-        report.conditions.remarks += [answers.coverage] if answers.coverage else []
+        answers.note_in(report)
     return report
 
 

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from ...converter.structure.program_names import named_modules
 from ..judging.judging import judge_sides
-from ..pairing.modules.alignment import Apart, align, joining
+from ..pairing.modules.alignment import align, joining
+from ..pairing.modules.call_differences import Apart
 from ..pairing.modules.changed_inputs import compare_changed_inputs
 from ..pairing.modules.lone_parameters import LoneParameters
 from ..pairing.modules.modes import mode_differences
 from ..pairing.modules.other_classes import class_notes
 from ..pairing.modules.prefixes import Prefixes
 from ..pairing.modules.rearranged import RearrangedSide, Rearrangements
+from ..report.globs import list_names
 from ..report.report import Report
 from ..results.cell_report import is_inside
-from ..results.structure import OTHER_PARTS, StructureDifference
+from ..results.structure import CALLED_DIFFERENTLY, OTHER_PARTS, OTHER_RESULT, StructureDifference
 from ..sides.reported_cells import owner
 from ..sides.torch_side import TorchSide
 from .other_operators import operator_notes
@@ -40,7 +43,7 @@ def _compare(plan: Plan, prefixes: Prefixes, rearrangements: Rearrangements) -> 
     def how(module: torch.nn.Module, apart: Collection[str]) -> dict[str, Any]:
         return {"cell_paths": [path for path, _, _ in named_modules(module) if path not in apart]}
 
-    def sides(apart: Collection[str], shared: Collection[str] = ()) -> tuple[TorchSide, TorchSide]:
+    def sides(apart: Collection[str], shared: Collection[str] = ()) -> tuple[TorchSide, RearrangedSide]:
         both: dict[str, Any] = {"lone": lone.names, "shared": shared}
         one = plan.reference_side("reference", ties=rearrangements.ties, **how(reference, apart), **both)
         other = RearrangedSide.of_options(
@@ -50,15 +53,17 @@ def _compare(plan: Plan, prefixes: Prefixes, rearrangements: Rearrangements) -> 
         return one, other
 
     plan.progress.stage("align", None)
-    alignment = align(sides)
+    alignment = align(sides, grads=options.grads)
     apart = alignment.apart
     shared = rearrangements.shared(alignment.used_elsewhere | {n for one in sides(apart) for n in one.shared_names})
     one, other = joining(sides(apart, shared), alignment.joined)
+    other = replace(other, unreturned=alignment.unreturned)
     report = judge_sides(one, [other], options, plan.progress, [one, other])
     if report.ok:
         report.cells[""].comparisons += compare_changed_inputs(one, other)
     inner = {path: why for path, why in apart.items() if not prefixes.is_wrapper(path)}
     report.structure += [*prefixes.differences(), *_differences(inner, report)]
+    report.structure += _results_of_one_side(alignment.unreturned)
     report.structure += mode_differences(reference, candidate, options.train, report.cells)
     report.structure += [
         StructureDifference(OTHER_PARTS, name, owner(name, report.cells), text)
@@ -75,14 +80,34 @@ def _compare(plan: Plan, prefixes: Prefixes, rearrangements: Rearrangements) -> 
 
 
 def _differences(apart: Mapping[str, Apart], report: Report) -> list[StructureDifference]:
-    """Return the outermost Cells that are set apart, each with the Cell that was judged for it."""
+    """Return the Cells that are set apart, each with the Cell that was judged for it.
+
+    Of Cells that one side alone calls, those inside aren't listed, too.
+    """
     differences = []
     for path, why in apart.items():
-        if not any(is_inside(path, other) for other in apart):
+        outer = [apart[other] for other in apart if is_inside(path, other)]
+        if not any(other.kind == why.kind != CALLED_DIFFERENTLY for other in outer):
             around = owner(path, report.cells)
             text = f"{path} is {why.reason}; it was judged in {around or '(root)'}"
             differences.append(StructureDifference(why.kind, path, around, text))
     return differences
+
+
+def _results_of_one_side(unreturned: Collection[tuple[str, str]]) -> list[StructureDifference]:
+    """Return a difference for each Cell that returns more in the reference."""
+    slots: dict[str, list[str]] = {}
+    for path, slot in sorted(unreturned):
+        slots.setdefault(path, []).append(slot)
+    return [
+        StructureDifference(
+            OTHER_RESULT,
+            path,
+            path,
+            f"{path} returns {list_names(names)} in the reference alone; the rest is compared",
+        )
+        for path, names in slots.items()
+    ]
 
 
 def _explain(report: Report, difference: StructureDifference) -> None:

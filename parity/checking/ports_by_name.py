@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ..correspondence.cells import Pairing
 from ..judging.trial import Trial
 from ..pairing.ports.alignment import Alignment, align
+from ..pairing.ports.results import common_results
 from ..report.report import Report
 from ..results.cell_report import CarriedWeight, PairedCell
 from ..results.comparison import FAIL, Comparison
@@ -22,6 +23,9 @@ from ..sides.torch_side import TorchSide
 from ..weights.mapping import Weights
 from .plan import Plan
 from .port_explanations import explain_failures, notes_on_passing
+
+Sides = Callable[[Pairing, Mapping[Key, Layout]], tuple[TorchSide, CellSide]]
+"""Makes both sides, with the pairs that are compared and the layouts of tensors that differ in the Cells."""
 
 
 def compare_port(plan: Plan, framework: Framework, pairing: Pairing, port_weights: Weights) -> Report:
@@ -44,6 +48,16 @@ def compare_port(plan: Plan, framework: Framework, pairing: Pairing, port_weight
         return reference, side
 
     plan.progress.stage("align", None)
+    with common_results(*sides(pairing, {}), options) as answers:
+        report = _judged(plan, sides, pairing, port_weights)
+    if answers is not None:
+        answers.note_in(report)
+    return report
+
+
+def _judged(plan: Plan, sides: Sides, pairing: Pairing, port_weights: Weights) -> Report:
+    """Align both sides, and compare them."""
+    module, cell, options = plan.reference, plan.candidate, plan.options
     alignment = align(sides, pairing)
     plain, side = sides(alignment.pairing, alignment.layouts)
     reference = replace(plain, joined=alignment.joined)

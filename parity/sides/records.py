@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -80,12 +81,14 @@ class Boundaries:
         same: inputs of a call that are the same tensor as one before, by (path, index of the call); the root's are
             those that were given.
         resolutions: resolution of the kernels that computed values, if known.
+        unreturned: results of inner Cells, as paths and slots, that this side doesn't return, which is no failure.
     """
 
     sources: dict[Key, str] = field(default_factory=dict)
     untracked: set[Key] = field(default_factory=set)
     same: dict[tuple[str, int], dict[int, int]] = field(default_factory=dict)
     resolutions: dict[Key, Resolution] = field(default_factory=dict)
+    unreturned: Collection[tuple[str, str]] = ()
 
 
 @dataclass

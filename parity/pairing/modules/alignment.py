@@ -1,43 +1,33 @@
 """Finds the Cells of two torch modules that can't be compared one by one, because they are called differently.
 
 Both modules are run forward in float64, the candidate on the values that the reference recorded. A Cell is set apart if
-the candidate calls it more or less often, from another Cell, or with other tensors. Its work then belongs to the Cell
-around it on both sides. This is repeated until all remaining Cells are called alike.
+the candidate calls it more or less often, with other tensors, or if it returns a tensor of another shape, and the Cell
+around it computes the same with that. If a Cell is called from another one, then what contains it on one side alone
+is set apart: an attention with its last layer inside, and without. Its work then belongs to the Cell around it on both
+sides. This is repeated until all remaining Cells are called alike. Of results that one side alone returns, the
+others are compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
-from ....runtime.ir.types import is_floating
 from ...correspondence.same_inputs import Calls, inputs_to_join
-from ...results.cell_report import is_inside
-from ...results.structure import ADDITIONAL_CELL, CALLED_DIFFERENTLY, NOT_CALLED
-from ...sides.records import INPUT, Array, Key, Records
-from ...sides.run import FORWARD, ReferenceRun, Run
+from ...sides.records import OUTPUT_GRADIENT, Records
+from ...sides.run import FORWARD, ReferenceRun, Run, Wanted
 from ...sides.torch_side import TorchSide
+from .call_differences import Apart, CallDifferences
 
 CAUTIOUS_ROUNDS = 8
 """Rounds in which a Cell's calls with other tensors are set apart one by one: the first may explain the others."""
 
+Candidate = TypeVar("Candidate", bound=TorchSide)
 Sides = Callable[[Collection[str]], tuple[TorchSide, TorchSide]]
 """Makes the reference and the candidate without the Cells at these paths."""
-
-
-@dataclass(frozen=True)
-class Apart:
-    """Why a Cell is set apart.
-
-    Attributes:
-        kind: a kind of `StructureDifference`.
-        reason: the difference, in words that follow "is".
-    """
-
-    kind: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -48,24 +38,32 @@ class Alignment:
         apart: the Cells that are set apart, by path.
         used_elsewhere: parameters that a Cell uses on either side which doesn't hold them.
         joined: inputs of the reference's and of the candidate's calls that count as one, since they are one tensor.
+        unreturned: results that the reference returns and the candidate doesn't, as paths and slots.
     """
 
     apart: Mapping[str, Apart]
     used_elsewhere: set[str]
     joined: tuple[Calls, Calls]
+    unreturned: frozenset[tuple[str, str]] = frozenset()
 
 
-def align(sides: Sides) -> Alignment:
-    """Compare the calls of both sides until no further Cell has to be set apart."""
+def align(sides: Sides, *, grads: bool = False) -> Alignment:
+    """Compare the calls of both sides until no further Cell has to be set apart.
+
+    Args:
+        sides: makes both sides.
+        grads: whether gradients are to be compared, too.
+    """
     apart: dict[str, Apart] = {}
     joined: tuple[Calls, Calls] = {}, {}
     rounds = 0
+
+    def without(paths: Collection[str]) -> CallDifferences:
+        return _observed(*joining(sides({*apart, *paths}), joined))
+
     while True:
-        reference, candidate = joining(sides(apart), joined)
-        truth = reference.run(Run("float64", FORWARD))
-        run = Run("float64", FORWARD, ReferenceRun.of(truth), truth)
-        records = candidate.run(run)
-        calls = _Calls(truth, records)
+        calls = without(())
+        truth, records = calls.truth, calls.records
         new = calls.counted_differently() or calls.made_elsewhere()
         more = (
             ({}, {})
@@ -75,115 +73,57 @@ def align(sides: Sides) -> Alignment:
         if any(more):
             joined = {**joined[0], **more[0]}, {**joined[1], **more[1]}
             continue
-        new = new or calls.given_others(rounds < CAUTIOUS_ROUNDS)
+        new = new or calls.given_others(rounds < CAUTIOUS_ROUNDS) or _returning_other_shapes(calls, without)
+        unreturned = calls.unreturned()
+        if not new and unreturned and grads:
+            with_gradients = joining(sides(apart), joined)[0].run(Run("float64", Wanted()))
+            new = calls.returned_fewer({place for place in unreturned if _is_used(*place, with_gradients)})
         if not new:
-            return Alignment(apart, truth.users.elsewhere | records.users.elsewhere, joined)
+            elsewhere = truth.users.elsewhere | records.users.elsewhere
+            return Alignment(apart, elsewhere, joined, frozenset(unreturned))
         apart |= new
         rounds += 1
 
 
-def joining(sides: tuple[TorchSide, TorchSide], joined: tuple[Calls, Calls]) -> tuple[TorchSide, TorchSide]:
+def joining(sides: tuple[TorchSide, Candidate], joined: tuple[Calls, Calls]) -> tuple[TorchSide, Candidate]:
     """Return both sides with inputs that count as one."""
     return replace(sides[0], joined=joined[0]), replace(sides[1], joined=joined[1])
 
 
-class _Calls:
-    """The calls of both sides in one run."""
-
-    def __init__(self, truth: Records, records: Records) -> None:
-        self.truth = truth
-        self.records = records
-
-    def counted_differently(self) -> dict[str, Apart]:
-        """Return the Cells that are called more or less often."""
-        there, here = _counts(self.truth), _counts(self.records)
-        apart: dict[str, Apart] = {}
-        for path in dict.fromkeys([*there, *here]):
-            old, new = there.get(path, 0), here.get(path, 0)
-            if new == old or (new < old and self._is_skipped(path)):
-                continue
-            kind = NOT_CALLED if not new else ADDITIONAL_CELL if not old else CALLED_DIFFERENTLY
-            how = (
-                f"called {_times(new)} in the candidate, {_times(old)} in the reference"
-                if new
-                else f"never called in the candidate, {_times(old)} in the reference"
-            )
-            apart[path] = Apart(kind, how)
-        return apart
-
-    def made_elsewhere(self) -> dict[str, Apart]:
-        """Return the Cells that another Cell calls."""
-        there, here = _callers(self.truth), _callers(self.records)
-        return {
-            path: Apart(
-                CALLED_DIFFERENTLY,
-                f"called by {_name(here[path, call])} in the candidate, by {_name(caller)} in the reference",
-            )
-            for (path, call), caller in there.items()
-            if here.get((path, call), caller) != caller
-        }
-
-    def given_others(self, cautious: bool) -> dict[str, Apart]:
-        """Return the Cells that are called with other tensors; with `cautious`, only the first that each Cell calls."""
-        apart: dict[str, Apart] = {}
-        callers = set()
-        for call in self.records.calls:
-            if call.parent is None or call.path in apart:
-                continue
-            reason = next(self._differences(call.path, call.index), "")
-            caller = self.records.calls[call.parent].path
-            if reason and not (cautious and caller in callers):
-                apart[call.path] = Apart(CALLED_DIFFERENTLY, reason)
-                callers.add(caller)
-        return apart
-
-    def _differences(self, path: str, call: int) -> Iterator[str]:
-        """Yield how the tensors of a call differ other than in numbers."""
-        there, here = (records.slots.get((path, call, INPUT), []) for records in (self.truth, self.records))
-        if len(there) != len(here):
-            yield f"given {_list(here)} in the candidate, {_list(there)} in the reference"
-        own = dict(zip(there, here, strict=False))
-        for slot in there:
-            key = Key(path, call, INPUT, slot)
-            value, other = self.truth.values[key], self.records.values.get(key)
-            if other is not None and value.shape != other.shape:
-                shapes = f"{list(other.shape)} in the candidate, {list(value.shape)} in the reference"
-                yield f"given {own.get(slot, slot)} of shape {shapes}"
-            if other is not None and _kind(value) != _kind(other):
-                dtypes = f"{other.dtype.name} in the candidate, {value.dtype.name} in the reference"
-                yield f"given {own.get(slot, slot)} of dtype {dtypes}"
-
-    def _is_skipped(self, path: str) -> bool:
-        """Whether the candidate may not have come to a Cell because the Cell around it raised."""
-        raising = self.records.faults.raising
-        return any(is_inside(path, other) for other in raising)
+def _observed(reference: TorchSide, candidate: TorchSide) -> CallDifferences:
+    """Run both sides forward, the candidate on the reference's values."""
+    truth = reference.run(Run("float64", FORWARD))
+    return CallDifferences(truth, candidate.run(Run("float64", FORWARD, ReferenceRun.of(truth), truth)))
 
 
-def _counts(records: Records) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for call in records.calls:
-        counts[call.path] = counts.get(call.path, 0) + 1
-    return counts
+def _returning_other_shapes(
+    calls: CallDifferences, without: Callable[[Collection[str]], CallDifferences]
+) -> dict[str, Apart]:
+    """Return the Cells of one caller that may return tensors of other shapes: without them, it does what it should.
+
+    It computes the same, or raises no more, as it does on the reference's tensors where it expects its own. A Cell
+    whose shape is a fault makes it wrong.
+    """
+    by_caller: dict[str, dict[str, Apart]] = {}
+    for path, (caller, why) in calls.returned_in_other_shapes().items():
+        by_caller.setdefault(caller, {})[path] = why
+    for caller, cells in by_caller.items():
+        for tried in _groups(cells):
+            trial = without(tried)
+            is_right = trial.returns_the_same(caller) and trial.passes_on_the_same(caller)
+            if not trial.raises(caller) and (calls.raises(caller) or is_right):
+                return {path: cells[path] for path in tried}
+    return {}
 
 
-def _callers(records: Records) -> dict[tuple[str, int], str]:
-    calls = records.calls
-    return {(call.path, call.index): calls[call.parent].path for call in calls if call.parent is not None}
+def _groups(cells: Collection[str]) -> Iterator[list[str]]:
+    """Yield all Cells, and each alone."""
+    yield list(cells)
+    if len(cells) > 1:
+        yield from ([path] for path in cells)
 
 
-def _kind(array: Array) -> str:
-    if is_floating(array.dtype):
-        return "floating"
-    return "bool" if array.dtype == np.bool_ else "integer"
-
-
-def _list(slots: list[str]) -> str:
-    return f"{len(slots)} tensor{'s' if len(slots) > 1 else ''} ({', '.join(slots)})" if slots else "no tensor"
-
-
-def _times(count: int) -> str:
-    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
-
-
-def _name(path: str) -> str:
-    return path or "(root)"
+def _is_used(path: str, slot: str, truth: Records) -> bool:
+    """Whether a gradient arrives at a result."""
+    gradients = (truth.values[key] for key in truth.values if key[0] == path and key[2:] == (OUTPUT_GRADIENT, slot))
+    return any(np.any(gradient) for gradient in gradients)

@@ -25,6 +25,7 @@ from ....runtime.tree import Structure, unflatten
 from ...correspondence.structures import kind_of, match_results
 from ...options import Options
 from ...report.globs import list_names
+from ...report.report import Report
 from ...results.structure import OTHER_RESULT, StructureDifference
 from ...sides.records import OUTPUT, Array, Records
 from ...sides.run import FORWARD, Run
@@ -32,6 +33,19 @@ from ...sides.torch_side import TorchSide
 
 CLOSE = 1e-3
 """Relative distance of results that are the same answer, if a wrong one: others are farther apart."""
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What a network returns.
+
+    Attributes:
+        structure: the structure of the result.
+        arrays: its tensors, in order.
+    """
+
+    structure: Structure
+    arrays: list[Array]
 
 
 @dataclass(frozen=True)
@@ -81,17 +95,22 @@ class Answers:
         ]
         return [StructureDifference(OTHER_RESULT, "", "", "; ".join(parts))]
 
+    def note_in(self, report: Report) -> None:
+        """Say in a report on the common results which these are."""
+        report.structure += self.differences()
+        report.conditions.remarks += [self.coverage] if self.coverage else []
+
     def _sides(self) -> dict[str, Structure]:
         return {"reference": self.reference, "candidate": self.candidate}
 
     @contextlib.contextmanager
     def applied(self, reference: torch.nn.Module, candidate: torch.nn.Module) -> Iterator[None]:
         """Within the context, both modules return their common results, in one container."""
-        build = self._container()
+        build = self.container()
         running: list[torch.nn.Module] = []  # one may be a part of the other, which reads its own result
         with (
-            _returning(reference, [i for i, _ in self.pairs], build, running),
-            _returning(candidate, [j for _, j in self.pairs], build, running),
+            returning(reference, [i for i, _ in self.pairs], build, running),
+            returning(candidate, [j for _, j in self.pairs], build, running),
         ):
             yield
 
@@ -99,10 +118,10 @@ class Answers:
     def applied_to_reference(self, reference: torch.nn.Module) -> Iterator[None]:
         """Within the context, the reference returns what the candidate does, all of whose results have a partner."""
         places = [i for i, _ in sorted(self.pairs, key=lambda pair: pair[1])]
-        with _returning(reference, places, lambda tensors: unflatten(self.candidate, tensors), []):
+        with returning(reference, places, lambda tensors: unflatten(self.candidate, tensors), []):
             yield
 
-    def _container(self) -> Callable[[list[Any]], Any]:
+    def container(self) -> Callable[[list[Any]], Any]:
         """Return what puts tensors into the reference's container, or into one of its kind if some are left out."""
         if len(self.pairs) == self.reference.tensors:
             return lambda tensors: unflatten(self.reference, tensors)
@@ -144,19 +163,28 @@ def answers_of(reference: Records, candidate: Records, options: Options, *, is_p
         options: options of the run.
         is_port: whether the candidate is a port, which may return the same tensors in another container.
     """
-    ours, theirs = reference.result, candidate.result
-    if ours is None or theirs is None or not match_results(ours, theirs, is_port=is_port).differences:
+    ours, theirs = returned(reference), returned(candidate)
+    return None if ours is None or theirs is None else answers_between(ours, theirs, options, is_port=is_port)
+
+
+def returned(records: Records) -> Returned | None:
+    """Return what a network returned in a run; None if it raised."""
+    if records.result is None:
+        return None
+    return Returned(records.result, [records.values[key] for key in records.root_keys(OUTPUT)])
+
+
+def answers_between(reference: Returned, candidate: Returned, options: Options, *, is_port: bool) -> Answers | None:
+    """Return the results that two networks have in common; see `answers_of`."""
+    ours, theirs = reference.structure, candidate.structure
+    if not match_results(ours, theirs, is_port=is_port).differences:
         return None
     if any(map(_holds_values, (ours, theirs))) or _is_other_order(ours, theirs):
         return None
-    pairs = _pair([_results(one) for one in (reference, candidate)], ours, theirs)
+    pairs = _pair([reference.arrays, candidate.arrays], ours, theirs)
     if not pairs or (options.loss is not None and len(pairs) < ours.tensors):
         return None  # a loss reads the reference's own result
     return Answers(ours, theirs, pairs)
-
-
-def _results(records: Records) -> list[Array]:
-    return [records.values[key] for key in records.root_keys(OUTPUT)]
 
 
 def _pair(results: Sequence[list[Array]], ours: Structure, theirs: Structure) -> list[tuple[int, int]]:
@@ -232,7 +260,7 @@ def _is_position(name: str) -> bool:
 
 
 @contextlib.contextmanager
-def _returning(
+def returning(
     module: torch.nn.Module, places: Sequence[int], build: Callable[[list[Any]], Any], running: list[torch.nn.Module]
 ) -> Iterator[None]:
     """Within the context, a module returns these of its tensors in another container, unless another one calls it."""

@@ -161,10 +161,12 @@ class RearrangedSide(TorchSide):
     Attributes:
         rearrangements: of the candidate.
         reference: the reference, for the candidate.
+        unreturned: results of inner Cells, as paths and slots, that the reference alone returns.
     """
 
     rearrangements: Rearrangements = field(default_factory=Rearrangements)
     reference: TorchSide | None = None
+    unreturned: Collection[tuple[str, str]] = ()
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by the reference's names."""
@@ -186,6 +188,7 @@ class RearrangedSide(TorchSide):
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
         records = super().run(run)
+        records.boundaries.unreturned = self.unreturned
         if self.rearrangements.arrangements:
             records.gradients.parameters = self.rearrangements.to_reference(records.gradients.parameters)
             records.gradients.shares = self.rearrangements.shares_to_reference(records.gradients.shares)
