@@ -22,14 +22,14 @@ def same_tensors(tensors: Sequence[Any]) -> dict[int, int]:
     return {position: original for position, original in enumerate(places) if original != position}
 
 
-def inputs_to_join(slots: Slots, same: Calls, others: Slots, same_there: Calls) -> tuple[Calls, Calls]:
+def inputs_to_join(slots: Slots, same: Calls, others: Slots, other_same: Calls) -> tuple[Calls, Calls]:
     """Return the inputs to count as one on either side, so that calls take equally many where they now differ.
 
     Args:
         slots: names of the inputs of a side's calls, by (path, index, "input").
         same: its inputs that are one tensor.
         others: names of the inputs of the other side's calls.
-        same_there: the other side's inputs that are one tensor.
+        other_same: the other side's inputs that are one tensor.
     """
     joined: dict[tuple[str, int], Same] = {}
     other_joined: dict[tuple[str, int], Same] = {}
@@ -38,11 +38,11 @@ def inputs_to_join(slots: Slots, same: Calls, others: Slots, same_there: Calls) 
         if kind != "input" or other_names is None or len(other_names) == len(names):
             continue
         call = path, index
-        repeats, other_repeats = same.get(call, {}), same_there.get(call, {})
-        for join_here, join_there in ((repeats, {}), ({}, other_repeats), (repeats, other_repeats)):
-            if len(names) - len(join_here) == len(other_names) - len(join_there):
-                joined |= {call: join_here} if join_here else {}
-                other_joined |= {call: join_there} if join_there else {}
+        repeats, other_repeats = same.get(call, {}), other_same.get(call, {})
+        for join, other_join in ((repeats, {}), ({}, other_repeats), (repeats, other_repeats)):
+            if len(names) - len(join) == len(other_names) - len(other_join):
+                joined |= {call: join} if join else {}
+                other_joined |= {call: other_join} if other_join else {}
                 break
     return joined, other_joined
 
@@ -66,6 +66,6 @@ def groups_of_inputs(sides: Iterable[tuple[Slots, Calls]]) -> Iterator[tuple[str
 
 def _join(groups: list[list[str]], first: str, other: str) -> None:
     """Put two names into one group, with those that are in a group with either."""
-    both = [group for group in groups if first in group or other in group]
-    groups[:] = [group for group in groups if group not in both]
-    groups.append(list(dict.fromkeys([*(name for group in both for name in group), first, other])))
+    joined_groups = [group for group in groups if first in group or other in group]
+    groups[:] = [group for group in groups if group not in joined_groups]
+    groups.append(list(dict.fromkeys([*(name for group in joined_groups for name in group), first, other])))

@@ -70,8 +70,10 @@ def memory_of_records(program: Program, inputs: Sequence[Array], *, grads: bool)
     for node in program.nodes:
         if node.op == "boundary" and node.attributes["kind"] in ("input", "output"):
             value = node.outputs[0]
-            each = 2 * FLOAT64.itemsize + value.dtype.itemsize if is_floating(value.dtype) else value.dtype.itemsize
-            total += _count(value, sizes) * each * (2 if grads and is_floating(value.dtype) else 1)
+            bytes_per_element = (
+                2 * FLOAT64.itemsize + value.dtype.itemsize if is_floating(value.dtype) else value.dtype.itemsize
+            )
+            total += _count(value, sizes) * bytes_per_element * (2 if grads and is_floating(value.dtype) else 1)
     return total
 
 

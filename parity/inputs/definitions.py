@@ -211,7 +211,7 @@ class Definitions:
 
         return map_weights(module, path)
 
-    def _own(self) -> dict[str, str]:
+    def _kinds(self) -> dict[str, str]:
         """Return the names that the file itself defines, with their kinds."""
         from torch import nn
 
@@ -227,12 +227,12 @@ class Definitions:
         return definitions
 
     def _definitions(self) -> str:
-        return ", ".join(f"{name} ({kind})" for name, kind in self._own().items()) or "no function and no class"
+        return ", ".join(f"{name} ({kind})" for name, kind in self._kinds().items()) or "no function and no class"
 
     def _no_model(self, name: str) -> str:
         from torch import nn
 
-        definitions = self._own()
+        definitions = self._kinds()
         factories = [other for other, kind in definitions.items() if kind == "function" and other not in OTHERS]
         modules = [other for other, kind in definitions.items() if kind == "nn.Module"]
         classes = [

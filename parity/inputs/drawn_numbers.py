@@ -142,8 +142,8 @@ class _Block:
         noise = self.op("Reshape", flat, self.op("Concat", batch, samples, classes, axis=0))
         if self.can_cast_like:
             noise = self.op("CastLike", noise, logits)
-        each = self.op("Reshape", logits, self.op("Concat", batch, one, classes, axis=0))
-        chosen = self.op("ArgMax", self.op("Add", each, noise), axis=2, keepdims=0)
+        expanded = self.op("Reshape", logits, self.op("Concat", batch, one, classes, axis=0))
+        chosen = self.op("ArgMax", self.op("Add", expanded, noise), axis=2, keepdims=0)
         self.op("Cast", chosen, output=self.node.output[0], to=kind)
 
     @property

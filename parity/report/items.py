@@ -40,9 +40,9 @@ def outcomes(
 
 def _outcome(report: NetworkResult, cell: CellReport | None, path: str, side: str) -> Outcome:
     notes = "".join(f"\n  note: {note}" for note in report.notes)
-    nothing = f"nothing of the Cell {path or '(root)'} was compared on the {side} side{notes}"
+    uncompared = f"nothing of the Cell {path or '(root)'} was compared on the {side} side{notes}"
     if cell is None:
-        return FAIL, nothing
+        return FAIL, uncompared
     if cell.presence == NOT_REACHED:
         return FAIL, (
             f"the inputs never exercise the Cell {path} ({cell.class_name}): nothing is known about it\n"
@@ -61,7 +61,7 @@ def _outcome(report: NetworkResult, cell: CellReport | None, path: str, side: st
     if not comparisons and cell.presence == UNPAIRED:
         return SKIPPED, "it has no counterpart: judged in the Cell around it"
     if not comparisons:
-        return FAIL, nothing
+        return FAIL, uncompared
     judged = replace(cell, comparisons=comparisons)
     if not judged.differences or (judged.failures and report.verdicts[path] == AFFECTED):
         return PASS, ""

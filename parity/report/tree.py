@@ -135,7 +135,9 @@ class _Tree:
             verdict = SKIPPED if inside == {SKIPPED} else None
             if inside <= {PASS, PASSED_ON, INLINED, AFFECTED, NOT_REACHED, UNPAIRED}:
                 verdict = next(
-                    each for each in (AFFECTED, PASS, PASSED_ON, INLINED, UNPAIRED, NOT_REACHED) if each in inside
+                    verdict
+                    for verdict in (AFFECTED, PASS, PASSED_ON, INLINED, UNPAIRED, NOT_REACHED)
+                    if verdict in inside
                 )
             self.common_verdicts[branch.path] = verdict
         return self.common_verdicts[branch.path]

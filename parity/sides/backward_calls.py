@@ -31,9 +31,9 @@ def backward_call(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     if func is not torch.autograd.grad or kwargs["is_grads_batched"]:
         return None
     outputs, inputs = args  # a tuple each, and everything else is given by name
-    if not all(each.requires_grad for each in (*outputs, *inputs) if isinstance(each, torch.Tensor)):
+    if not all(tensor.requires_grad for tensor in (*outputs, *inputs) if isinstance(tensor, torch.Tensor)):
         return None  # torch says so
-    edges = [_edge(each) for each in outputs], [_edge(each) for each in inputs]
+    edges = [_edge(tensor) for tensor in outputs], [_edge(tensor) for tensor in inputs]
     arguments = dict(kwargs) | {"grad_outputs": _gradients(outputs, kwargs["grad_outputs"])}
     materialized = arguments.pop("materialize_grads")
     if materialized:

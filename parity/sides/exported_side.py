@@ -88,7 +88,7 @@ class ExportedSide:
         End to end, eigenvectors inside are the reference's, since a session can't be made to turn its own.
         """
         draws = recorded_draws(self.program, run)
-        inputs = self._given(run)
+        inputs = self._inputs_of(run)
         turned = {k: c.target for k, c in run.reference.choices.items() if k.path and isinstance(c, VectorChoice)}
         if run.feed is not None:
             records = self._run_isolated(run.feed, inputs, draws)
@@ -101,7 +101,7 @@ class ExportedSide:
         records.values = {key: replay.value(key, array) for key, array in records.values.items()}
         return records
 
-    def _given(self, run: Run) -> list[Array]:
+    def _inputs_of(self, run: Run) -> list[Array]:
         return self.inputs if run.call.arguments is None else self._arrays(run.call.arguments)
 
     def _arrays(self, arguments: Arguments) -> list[Array]:
@@ -115,10 +115,10 @@ class ExportedSide:
         """Return the model that a run consists of, to be run with other settings."""
         draws = recorded_draws(self.program, run)
         if run.feed is None:
-            (model, tensors), inputs, names = self._whole_model(self._given(run), draws)
+            (model, tensors), inputs, names = self._whole_model(self._inputs_of(run), draws)
             add_initializers(model, tensors)
             return RuntimeModel(model, inputs, names, self.provider)
-        cut = self._cut(run.feed, self._given(run))
+        cut = self._cut(run.feed, self._inputs_of(run))
         (model, tensors), inputs, by_value = self._isolated_model(*cut, draws)
         add_initializers(model, tensors)
         marks = [node for node in self.program.nodes if node.op == "boundary"]

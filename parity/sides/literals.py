@@ -37,7 +37,7 @@ def literal(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], dtypes:
     is_size = func is torch.Tensor.new and (len(args) > 2 or not isinstance(data, (list, tuple)))
     if is_size or not _is_plain(data):
         return None
-    return torch.tensor(data, **({"dtype": dtypes.of(args[0]), "device": args[0].device} | _given(kwargs)))
+    return torch.tensor(data, **({"dtype": dtypes.of(args[0]), "device": args[0].device} | _options(kwargs)))
 
 
 def _is_plain(data: Any) -> bool:
@@ -47,5 +47,5 @@ def _is_plain(data: Any) -> bool:
     return isinstance(data, (int, float, complex, np.generic))
 
 
-def _given(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _options(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in kwargs.items() if name != "data" and value is not None}

@@ -48,7 +48,7 @@ class Resolution:
         """
         if self.sigmoid:
             return True if (difference <= max(bar, SIGMOID_UNITS * epsilon)).all() else None
-        steps, reference_steps = (np.round(each / self.step) for each in (difference, of_reference))
+        steps, reference_steps = (np.round(array / self.step) for array in (difference, of_reference))
         between = np.abs(difference - steps * self.step) <= fine
         changed, by_reference = int((steps > 0).sum()), int((reference_steps > 0).sum())
         few = changed <= max(1, MAX_STEPS * difference.size, ROUNDING_FACTOR * by_reference)

@@ -133,8 +133,10 @@ def weights_of_one(program: Program, other: Program) -> frozenset[str]:
     """Names of a program's float32 tensor constants whose elements, in whatever order, aren't in the other program."""
 
     def tensors(program: Program) -> dict[str, bytes]:
-        constants = [each for each in program.constants if each.value.dtype == FLOAT32 and each.data.size > 1]
-        return {each.value.name: np.sort(each.data, axis=None).tobytes() for each in constants}
+        constants = [
+            constant for constant in program.constants if constant.value.dtype == FLOAT32 and constant.data.size > 1
+        ]
+        return {constant.value.name: np.sort(constant.data, axis=None).tobytes() for constant in constants}
 
     other_tensors = set(tensors(other).values())
     return frozenset(name for name, elements in tensors(program).items() if elements not in other_tensors)

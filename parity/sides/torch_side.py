@@ -229,7 +229,7 @@ class TorchSide:
         """Run once; see `Run`."""
         manual_seed(self.seed)
         with self._in_dtype(run) as kept:
-            arguments = self._given(run)
+            arguments = self._arguments_of(run)
             dtype = torch_dtype(as_dtype(run.dtype))
             inputs, earlier = self._inputs(arguments, dtype, grads=run.wanted.grads), self._earlier(run, dtype)
             with (
@@ -259,7 +259,7 @@ class TorchSide:
         train = not self.train if run.call.other_mode else self.train
         return in_dtype(self.module, dtype, through=self.dtype if self.rounds else dtype, train=train)
 
-    def _given(self, run: Run) -> Arguments:
+    def _arguments_of(self, run: Run) -> Arguments:
         """The arguments of the call that is recorded."""
         if run.call.arguments:
             return run.call.arguments

@@ -120,7 +120,7 @@ def _blocks(*arrays: Array) -> Iterator[tuple[int, list[Array]]]:
     """Yield the start and the contents of each block of arrays of one shape, flat and in float64."""
     flat = [array.reshape(-1) for array in arrays]
     for start in range(0, flat[0].size, BLOCK):
-        yield start, [each[start : start + BLOCK].astype(np.float64, copy=False) for each in flat]
+        yield start, [array[start : start + BLOCK].astype(np.float64, copy=False) for array in flat]
 
 
 def _index(position: int, shape: tuple[int, ...]) -> Index:

@@ -30,7 +30,7 @@ def judge_values(check: str, candidate: Any, truth: Any, reference: Any, toleran
         if their classes are the same, since their contents aren't known.
     """
     if isinstance(truth, (float, complex, np.ndarray, np.generic)) and type(candidate) is type(truth):
-        truth_array, candidate_array, reference_array = (_as_real(each) for each in (truth, candidate, reference))
+        truth_array, candidate_array, reference_array = (_as_real(value) for value in (truth, candidate, reference))
         if truth_array.dtype != candidate_array.dtype and truth_array.dtype.kind != "f":
             return _differ(candidate, truth)
         return judge(

@@ -119,5 +119,5 @@ def _is_exact(line: MapLine, names: Names) -> bool:
     )
 
 
-def _matches_only(pattern: str, those: Collection[str], among: Collection[str]) -> bool:
-    return {name for name in among if match_pattern(pattern, name) is not None} <= set(those)
+def _matches_only(pattern: str, matches: Collection[str], among: Collection[str]) -> bool:
+    return {name for name in among if match_pattern(pattern, name) is not None} <= set(matches)

@@ -149,14 +149,14 @@ def argument(
         if right is MISSING or same(cell_value, right):
             return None
         output_shapes = shapes(pair) if shapes else None
-        ours_text, theirs_text = (
+        cell_text, module_text = (
             f"{name}={format_value(value)}{f' ({text})' if text else ''}"
             for name, value, text in zip(
                 (cell_argument, module_argument), (cell_value, module_value), meaning, strict=True
             )
         )
         code_to_write = write(right) if write else f"{cell_argument}={code(right)}"
-        return Finding(ours_text, theirs_text, code_to_write, *shape_effect(output_shapes))
+        return Finding(cell_text, module_text, code_to_write, *shape_effect(output_shapes))
 
     return Difference(layers, cell_argument, module_argument, find, rule, originals)
 

@@ -44,7 +44,7 @@ def _frozen(pair: LayerPair) -> Finding | None:
             differing[parameter.requires_grad].append((cell_name, name))
     for needed, pairs in differing.items():
         if pairs:
-            cell_names, module_names = (", ".join(some) for some in zip(*pairs, strict=True))
+            cell_names, module_names = (", ".join(names_of_side) for names_of_side in zip(*pairs, strict=True))
             write = ", ".join(f"{name}.requires_grad = {needed}" for name, _ in pairs)
             return Finding(
                 f"requires_grad={not needed} of {cell_names}", f"requires_grad={needed} of {module_names}", write

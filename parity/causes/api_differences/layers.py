@@ -34,7 +34,7 @@ def _padding_idx(pair: LayerPair) -> Finding | None:
     )
 
 
-def _only_there(layers: tuple[str, ...], name: str, default: Any, write: str, rule: str) -> Difference:
+def _only_in_torch(layers: tuple[str, ...], name: str, default: Any, write: str, rule: str) -> Difference:
     """Return an entry about an argument that Cells don't have."""
 
     def find(pair: LayerPair) -> Finding | None:
@@ -119,8 +119,8 @@ def _order_of_axes(pair: LayerPair) -> Finding | None:
     shape = pair.shape
     shapes = None
     if shape is not None and len(shape) == len(pads) == len(needed):
-        both = [tuple(n + sum(sides) for n, sides in zip(shape, some, strict=True)) for some in (pads, needed)]
-        shapes = (both[0], both[1])
+        results = [tuple(n + sum(sides) for n, sides in zip(shape, pad, strict=True)) for pad in (pads, needed)]
+        shapes = (results[0], results[1])
     return Finding(f"paddings={pads}", f"padding={padding}", f"paddings={needed}", *shape_effect(shapes))
 
 
@@ -152,7 +152,7 @@ LAYERS = (
         ("Embedding",), "padding_idx", "padding_idx", _padding_idx,
         "The row is 0 at first, but its gradient isn't masked: it is trained like the others.",
     ),
-    _only_there(
+    _only_in_torch(
         ("Embedding",), "max_norm", None, "nn.EmbeddingLookup(..., max_norm=...)",
         "nn.EmbeddingLookup has it; torch changes the table itself.",
     ),

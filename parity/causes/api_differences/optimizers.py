@@ -167,7 +167,7 @@ def _start_of_sum(pair: LayerPair) -> Any:
     return float(pair.cell.accum[0].asnumpy().flat[0])
 
 
-def _only_there(layers: tuple[str, ...], name: str, default: Any, write: str, rule: str) -> Difference:
+def _only_in_torch(layers: tuple[str, ...], name: str, default: Any, write: str, rule: str) -> Difference:
     def find(pair: LayerPair) -> Finding | None:
         value = setting(pair, name)
         if value is MISSING or same(value, default):
@@ -204,7 +204,7 @@ OPTIMIZERS = (
     ),
     _setting(("SGD", "Momentum"), "momentum"),
     _setting(("SGD",), "dampening"),
-    _only_there(("Momentum",), "dampening", 0, "nn.SGD(dampening=...)", "nn.SGD has it."),
+    _only_in_torch(("Momentum",), "dampening", 0, "nn.SGD(dampening=...)", "nn.SGD has it."),
     _setting(("SGD",), "nesterov"),
     _setting(("Momentum",), "use_nesterov", "nesterov", "Another name."),
     _setting(ADAMS, "beta1", "betas[0]", "Two arguments for torch's pair.", of_module=_beta(0)),
@@ -248,7 +248,7 @@ OPTIMIZERS = (
         of_cell=_start_of_sum,
     ),
     Difference(("Adagrad",), "", "eps", _no_eps, "`g / sqrt(a)`, without eps.", ("Adagrad",)),
-    _only_there(
+    _only_in_torch(
         ("Adagrad",), "lr_decay", 0, "nn.InverseDecayLR as learning_rate",
         "A schedule does that: nn.InverseDecayLR.",
     ),
@@ -258,7 +258,7 @@ OPTIMIZERS = (
     _setting(("Rprop",), "step_sizes"),
     _setting(("ASGD",), "lambd"),
     _setting(("ASGD",), "alpha"),
-    _only_there(OPTIMIZERS_HERE, "maximize", False, "-loss", "Negate the loss."),
+    _only_in_torch(OPTIMIZERS_HERE, "maximize", False, "-loss", "Negate the loss."),
     Difference(
         WITH_LOSS_SCALE, "loss_scale", "", _loss_scale,
         "Gradients are divided by it first: it must be the `sens` of TrainOneStepCell, by which the loss is scaled.",

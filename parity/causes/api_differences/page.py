@@ -105,7 +105,7 @@ def _parameter_names() -> Iterator[str]:
     yield "|---|---|---|"
     for layer in ("BatchNorm2d", "LayerNorm", "Embedding", "PReLU"):
         of_cell = names(kind_of_name(layer)).of_cell
-        cell_names, torch_names = (", ".join(f"`{name}`" for name in some) for some in (of_cell, of_cell.values()))
+        cell_names, torch_names = (", ".join(f"`{name}`" for name in side) for side in (of_cell, of_cell.values()))
         yield f"| {layer} | {cell_names} | {torch_names} |"
 
 
@@ -115,7 +115,7 @@ def _functions() -> Iterator[str]:
     yield "|---|---|---|"
     for entry in FUNCTIONS:
         cell_functions, torch_functions = (
-            ", ".join(f"`{name}`" for name in some) for some in (entry.names, entry.originals)
+            ", ".join(f"`{name}`" for name in side) for side in (entry.names, entry.originals)
         )
         yield f"| {cell_functions} | {torch_functions} | {entry.rule} |"
 

@@ -135,10 +135,10 @@ def _in_turn(parts: list[SymbolicTensor], axis: int) -> SymbolicTensor:
     """Return two tensors of one shape interleaved along an axis."""
     sizes = parts[0].value.shape
     wide = [shaping.reshape(part, shape=(*sizes[: axis + 1], 1, *sizes[axis + 1 :])) for part in parts]
-    both = slicing.concat(*wide, axis=axis + 1)
-    size = both.value.shape[axis]
+    stacked = slicing.concat(*wide, axis=axis + 1)
+    size = stacked.value.shape[axis]
     assert isinstance(size, int)
-    result: SymbolicTensor = shaping.reshape(both, shape=(*sizes[:axis], 2 * size, *sizes[axis + 1 :]))
+    result: SymbolicTensor = shaping.reshape(stacked, shape=(*sizes[:axis], 2 * size, *sizes[axis + 1 :]))
     return result
 
 

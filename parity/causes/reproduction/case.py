@@ -58,11 +58,11 @@ class Case:
 
     def leaves(self) -> list[str]:
         """The tensors whose gradients are compared: the inputs and weights that both programs take."""
-        both = {value.name for value in self.candidate.inputs}
+        candidate_names = {value.name for value in self.candidate.inputs}
         return [
             value.name
             for value in self.reference.inputs
-            if value.name in both and value.name[0] in (INPUT, WEIGHT) and is_floating(value.dtype)
+            if value.name in candidate_names and value.name[0] in (INPUT, WEIGHT) and is_floating(value.dtype)
         ]
 
     def without_unused(self) -> Case:
@@ -84,7 +84,7 @@ class _Names:
     """Gives tensors their names; the same tensor of two programs gets the same name."""
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    _known: dict[Any, str] = field(default_factory=dict)
+    _names: dict[Any, str] = field(default_factory=dict)
 
     def name(self, kind: str, key: object, array: Array, origin: str, existing: Mapping[str, Any]) -> str:
         """Return the name of a tensor.
@@ -98,13 +98,13 @@ class _Names:
         """
         content = kind, key, array.dtype, array.shape, hashlib.sha256(array.tobytes()).digest()
         number = 0
-        while self._known.get((content, number)) in existing:
+        while self._names.get((content, number)) in existing:
             number += 1
-        if (content, number) not in self._known:
+        if (content, number) not in self._names:
             name = f"{kind}{sum(origin[0] == kind for origin in self.tensors)}"
-            self._known[content, number] = name
+            self._names[content, number] = name
             self.tensors[name] = Tensor(array, origin)
-        return self._known[content, number]
+        return self._names[content, number]
 
 
 def cases(reference: CellProgram, candidate: CellProgram) -> Iterator[Case]:

@@ -43,7 +43,10 @@ def pair_places(first: InterpreterSide, second: InterpreterSide) -> tuple[Progra
     names: dict[Key, str] = {}
     moved: dict[tuple[str, int], None] = {}
     for boundary, slots in places.items():
-        keys, other_keys = ([Key(*boundary, slot) for slot in some] for some in (slots, other_places.get(boundary, [])))
+        keys, other_keys = (
+            [Key(*boundary, slot) for slot in slots_of_side]
+            for slots_of_side in (slots, other_places.get(boundary, []))
+        )
         if not boundary[0] or not all(key in values for key in keys) or not all(key in others for key in other_keys):
             continue
         pairs = _pairs([values[key] for key in keys], [others[key] for key in other_keys])

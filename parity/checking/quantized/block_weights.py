@@ -42,8 +42,10 @@ def block_weight(node: NodeProto, stored: StoredTensors) -> tuple[Array, Quantiz
     if len(node.input) > 3 and node.input[3]:
         zero_points = stored.array(node.input[3])
         if zero_points.dtype == np.uint8:
-            each = -(-blocks * bits // 8)
-            zero_points = _unpacked(_sized(node, zero_points, columns * each), bits).reshape(columns, -1)[:, :blocks]
+            bytes_per_column = -(-blocks * bits // 8)
+            zero_points = _unpacked(_sized(node, zero_points, columns * bytes_per_column), bits).reshape(columns, -1)[
+                :, :blocks
+            ]
         zero = _sized(node, zero_points, columns * blocks).reshape(columns, blocks).astype(np.float64).T
     quantizer = Quantizer(node.input[2], scale.T, zero, np.dtype(_DTYPES[bits]), axis=0, block=block)
     return np.ascontiguousarray(codes[:, :rows].T), quantizer
@@ -63,5 +65,5 @@ def _wrong(node: NodeProto, what: str) -> ConversionError:
 
 def _unpacked(packed: Array, bits: int) -> Array:
     """Return the codes in bytes, of which the lowest bits come first."""
-    each = packed.reshape(-1, 1) >> np.arange(0, 8, bits, dtype=np.uint8)
-    return np.asarray(each & np.uint8(2**bits - 1)).reshape(-1)
+    shifted = packed.reshape(-1, 1) >> np.arange(0, 8, bits, dtype=np.uint8)
+    return np.asarray(shifted & np.uint8(2**bits - 1)).reshape(-1)

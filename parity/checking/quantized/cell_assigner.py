@@ -62,7 +62,7 @@ class CellAssigner:
                 return self._by_output[name]
         name = node.name
         while name and name not in self._by_name:
-            ending = next((each for each in ENDINGS if name.endswith(each)), "")
+            ending = next((suffix for suffix in ENDINGS if name.endswith(suffix)), "")
             name = name.removesuffix(ending) if ending else ""
         return self._by_name.get(name)
 

@@ -52,9 +52,9 @@ class Cuts:
         self.quantized = quantized
         of_file = {name: node for node in quantized.graph.node for name in node.output}
         self.cuts = [
-            Cut(each.tensor, each.codes, each.quantizer, each.bounds)
-            for each in form.quantized
-            if each.quantizer.scale.size
+            Cut(tensor.tensor, tensor.codes, tensor.quantizer, tensor.bounds)
+            for tensor in form.quantized
+            if tensor.quantizer.scale.size
         ]
         chains = _Chains(form, of_file)
         outputs = {value.name for value in quantized.graph.output}

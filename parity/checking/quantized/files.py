@@ -47,7 +47,11 @@ class QuantizedFile:
         self, declared: Sequence[Value], arrays: Sequence[Array], seed: int
     ) -> tuple[list[Array], list[str]]:
         """Return generated inputs in the ranges that the file quantizes them in, and notes."""
-        ranges = {each.tensor: each.quantizer.range() for each in self.form.quantized if each.quantizer.scale.size == 1}
+        ranges = {
+            tensor.tensor: tensor.quantizer.range()
+            for tensor in self.form.quantized
+            if tensor.quantizer.scale.size == 1
+        }
         generator = np.random.default_rng(seed)
         result: list[Array] = []
         notes: list[str] = []

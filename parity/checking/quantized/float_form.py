@@ -108,7 +108,7 @@ class FloatForm:
         if code_outputs := [value.name for value in model.graph.output if value.name in self.codes]:
             raise ConversionError(f"outputs are codes of a quantizer: {', '.join(code_outputs)}")
         self.model = self._graph.to_model(model, self._stored, CellAssigner(float_model.graph))
-        self.quantized = [replace(each, bounds=self._bounds_after(each.codes)) for each in self.quantized]
+        self.quantized = [replace(tensor, bounds=self._bounds_after(tensor.codes)) for tensor in self.quantized]
 
     def _bounds_after(self, codes: str) -> tuple[float, float]:
         """The range in which values matter, if only activations use them."""
@@ -193,7 +193,7 @@ class FloatForm:
         if producer is None or producer.same(quantizer):
             return codes
         # read by another quantizer than written: ((x / scale + zero) - other zero) * other scale
-        first, second = (each.scale.reshape(-1) for each in (producer, quantizer))
+        first, second = (operand.scale.reshape(-1) for operand in (producer, quantizer))
         if max(first.size, second.size) > 1:
             raise ConversionError(f"{node.op_type} node {node.name!r} reads the codes {codes!r} by other scales")
         factor = float(second[0] / first[0])
@@ -356,7 +356,7 @@ class FloatForm:
         """Return the name of the float tensor that stored codes are a rounding of; `array`: they are packed."""
         array = self._stored.array(codes) if array is None else array
         rounded = self.tensors.match_weight(codes, array, quantizer, node.name)
-        if not any(each.stored == codes and each.quantizer.same(quantizer) for each in self.weights):
+        if not any(weight.stored == codes and weight.quantizer.same(quantizer) for weight in self.weights):
             self.weights.append(rounded)
         name = rounded.tensor
         if not name:

@@ -119,22 +119,22 @@ def judge_ranges(
         return [], [f"the errors of intermediate values, in steps, couldn't be measured: {reason}"]
     wrong = _wrong_ranges(form.quantized, deviations)
     result: CellComparisons = []
-    for each in form.quantized:
-        deviation = deviations.get(each.codes)
+    for tensor in form.quantized:
+        deviation = deviations.get(tensor.codes)
         if deviation is None or not deviation.count:
             continue
-        reason = wrong.get(each.codes, "")
+        reason = wrong.get(tensor.codes, "")
         if inputs_given and not reason and deviation.saturation > SATURATION:
             reason = (
                 f"{deviation.beyond / deviation.count:.0%} of its values lie beyond the range of its quantizer, "
-                f"{_range(each)}: they need {deviation.low:.3g} to {deviation.high:.3g}, which costs "
+                f"{_range(tensor)}: they need {deviation.low:.3g} to {deviation.high:.3g}, which costs "
                 f"{deviation.saturation:.0f} times what rounding does"
             )
-        path = cells.cell_computing(each.tensor)
-        result += [(path, comparison) for comparison in _steps(each, deviation, side, reason)]
-    for tensor, part in parts.items():
+        path = cells.cell_computing(tensor.tensor)
+        result += [(path, comparison) for comparison in _steps(tensor, deviation, side, reason)]
+    for name, part in parts.items():
         if not max(part.error, part.expected_error) <= part.rounding:  # NaN is an error, too
-            result.append((cells.cell_computing(tensor), _part(tensor, part, side)))
+            result.append((cells.cell_computing(name), _part(name, part, side)))
     notes = _saturation_note(form, deviations, inputs_given)
     notes += coarse_notes(_coarse(form, deviations, cells))
     return result, notes + outlier_notes(_of_weights(form, cells), _of_values(form, deviations, cells))
@@ -142,11 +142,15 @@ def judge_ranges(
 
 def _saturation_note(form: FloatForm, deviations: Mapping[str, Deviation], inputs_given: bool) -> list[str]:
     """Return a note on values beyond the ranges of their quantizers, if they cost more than rounding does."""
-    worst = {each.codes: deviations[each.codes].saturation for each in form.quantized if each.codes in deviations}
-    costly = [each for each in form.quantized if worst.get(each.codes, 0.0) > (1.0 if inputs_given else SATURATION)]
+    worst = {
+        tensor.codes: deviations[tensor.codes].saturation for tensor in form.quantized if tensor.codes in deviations
+    }
+    costly = [
+        tensor for tensor in form.quantized if worst.get(tensor.codes, 0.0) > (1.0 if inputs_given else SATURATION)
+    ]
     if not costly:
         return []
-    most = max(costly, key=lambda each: worst[each.codes])
+    most = max(costly, key=lambda tensor: worst[tensor.codes])
     of = f"{len(costly)} of {len(worst)} tensors, {most.name} most, which costs {worst[most.codes]:.3g} times what"
     advice = (
         "calibrate with inputs like these"
@@ -191,10 +195,12 @@ def _allowed(count: int) -> float:
 
 def _coarse(form: FloatForm, deviations: Mapping[str, Deviation], cells: TensorCells) -> Iterator[Coarse]:
     """Yield the tensors whose quantizers are coarse."""
-    for each in form.quantized:
-        deviation, step = deviations.get(each.codes), each.quantizer.step
+    for tensor in form.quantized:
+        deviation, step = deviations.get(tensor.codes), tensor.quantizer.step
         if deviation is not None and is_coarse(deviation.typical, step):
-            yield Coarse(cells.cell_computing(each.tensor), each.name, deviation.typical, step, *each.quantizer.range())
+            yield Coarse(
+                cells.cell_computing(tensor.tensor), tensor.name, deviation.typical, step, *tensor.quantizer.range()
+            )
 
 
 def _of_weights(form: FloatForm, cells: TensorCells) -> Iterator[tuple[str, str, Outlier]]:
@@ -210,17 +216,17 @@ def _of_values(
     form: FloatForm, deviations: Mapping[str, Deviation], cells: TensorCells
 ) -> Iterator[tuple[str, str, Outlier]]:
     """Yield the outlier channels of intermediate values with one scale."""
-    for each in form.quantized:
-        deviation = deviations.get(each.codes)
+    for tensor in form.quantized:
+        deviation = deviations.get(tensor.codes)
         channel = (
-            outlier(deviation.channels, each.quantizer.step) if deviation is not None and deviation.channels else None
+            outlier(deviation.channels, tensor.quantizer.step) if deviation is not None and deviation.channels else None
         )
         if channel is not None:
-            yield cells.cell_computing(each.tensor), each.name, channel
+            yield cells.cell_computing(tensor.tensor), tensor.name, channel
 
 
-def _range(each: QuantizedTensor) -> str:
-    low, high = each.quantizer.range()
+def _range(tensor: QuantizedTensor) -> str:
+    low, high = tensor.quantizer.range()
     return f"{low:.3g} to {high:.3g}"
 
 
@@ -233,15 +239,15 @@ def _wrong_ranges(quantized: Sequence[QuantizedTensor], deviations: Mapping[str,
     middle = float(np.median(logs))
     allowed = max(OCTAVES, SPREADS * float(np.median(np.abs(logs - middle))))
     result = {}
-    for each in quantized:
-        ratio = ratios.get(each.codes, middle) - middle
-        deviation = deviations.get(each.codes)
+    for tensor in quantized:
+        ratio = ratios.get(tensor.codes, middle) - middle
+        deviation = deviations.get(tensor.codes)
         too_small = ratio > allowed and deviation is not None and deviation.beyond > 0
-        if deviation is not None and (too_small or (ratio < -allowed and each.producer_op not in BOUNDED)):
+        if deviation is not None and (too_small or (ratio < -allowed and tensor.producer_op not in BOUNDED)):
             how = f"{2.0**ratio:.2g} times as small" if ratio > 0 else f"{2.0**-ratio:.2g} times as large"
-            result[each.codes] = (
+            result[tensor.codes] = (
                 f"its scale is {how} as the values need, compared with the file's other scales: it represents "
-                f"{_range(each)}, and the values lie between {deviation.low:.3g} and {deviation.high:.3g}"
+                f"{_range(tensor)}, and the values lie between {deviation.low:.3g} and {deviation.high:.3g}"
             )
     return result
 
@@ -249,28 +255,28 @@ def _wrong_ranges(quantized: Sequence[QuantizedTensor], deviations: Mapping[str,
 def _ratios(quantized: Sequence[QuantizedTensor], deviations: Mapping[str, Deviation]) -> Iterator[tuple[str, float]]:
     """Yield log2 of the ratio of needed range to quantizer's range; equal quantizers share one ratio."""
     alike: dict[tuple[float, float], list[QuantizedTensor]] = {}
-    for each in quantized:
-        if each.quantizer.scale.size == 1 and each.codes in deviations and deviations[each.codes].count:
-            alike.setdefault(each.quantizer.range(), []).append(each)
+    for tensor in quantized:
+        if tensor.quantizer.scale.size == 1 and tensor.codes in deviations and deviations[tensor.codes].count:
+            alike.setdefault(tensor.quantizer.range(), []).append(tensor)
     for (low, high), group in alike.items():
-        ends = [deviations[each.codes] for each in group]
+        ends = [deviations[tensor.codes] for tensor in group]
         needed = max(max(deviation.high for deviation in ends), 0.0) - min(
             min(deviation.low for deviation in ends), 0.0
         )
         if needed > 0 and high > low:
-            for each in group:
-                yield each.codes, float(np.log2(needed / (high - low)))
+            for tensor in group:
+                yield tensor.codes, float(np.log2(needed / (high - low)))
 
 
-def _steps(each: QuantizedTensor, deviation: Deviation, side: str, reason: str) -> Iterator[Comparison]:
+def _steps(tensor: QuantizedTensor, deviation: Deviation, side: str, reason: str) -> Iterator[Comparison]:
     """Yield the comparison of the isolated Cell, with the verdict on the range, and that end to end."""
-    quantizer = each.quantizer
+    quantizer = tensor.quantizer
     yield Comparison(
         side,
         CHECK,
         "isolated",
         "quantizer",
-        each.name,
+        tensor.name,
         0,
         FAIL if reason else PASS,
         reason,
@@ -284,7 +290,7 @@ def _steps(each: QuantizedTensor, deviation: Deviation, side: str, reason: str) 
         CHECK,
         "end to end",
         "quantizer",
-        each.name,
+        tensor.name,
         0,
         PASS,
         dtype=quantizer.dtype.name,

@@ -48,12 +48,12 @@ def outlier(sizes: Mapping[int, Array], scale: float) -> Outlier | None:
         scale: size of a step.
     """
     worst = None
-    for axis, each in sizes.items():
-        if each.size < 3 or scale <= 0:
+    for axis, magnitudes in sizes.items():
+        if magnitudes.size < 3 or scale <= 0:
             continue
-        typical, largest = float(np.median(each)), float(each.max())
+        typical, largest = float(np.median(magnitudes)), float(magnitudes.max())
         if 0 < typical < FEW * scale and largest > TIMES * typical:
-            channel = Outlier(axis, int(each.argmax()), largest / typical, typical / scale)
+            channel = Outlier(axis, int(magnitudes.argmax()), largest / typical, typical / scale)
             worst = channel if worst is None or channel.times > worst.times else worst
     return worst
 

@@ -117,7 +117,7 @@ class Parts:
             self._add(name, computed.get(name), numbers, (-np.inf, np.inf), None)
         shifts = {name: self._rng.permutation(SHIFTS) for name in self._inputs_of_form()}
         for draw in draws:
-            self._explain(sample, numbers, {name: float(each[draw]) for name, each in shifts.items()}, draw)
+            self._explain(sample, numbers, {name: float(offsets[draw]) for name, offsets in shifts.items()}, draw)
         return {
             cut.codes: computed[computed_name(cut.codes)]
             for cut in self.cuts.cuts
@@ -187,7 +187,7 @@ def round_on_shifted_grid(numbers: Array, quantizer: Quantizer, shift: float) ->
         quantizer: its steps.
         shift: the part of a step.
     """
-    scale, zero = (quantizer.broadcast(each, numbers.shape) for each in (quantizer.scale, quantizer.zero_point))
+    scale, zero = (quantizer.broadcast(part, numbers.shape) for part in (quantizer.scale, quantizer.zero_point))
     with np.errstate(divide="ignore", invalid="ignore"):
         codes = numbers.astype(np.float64) / scale
         rounded = np.round(codes + shift) - shift

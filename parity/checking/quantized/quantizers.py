@@ -89,19 +89,19 @@ class Quantizer:
 
     def numbers(self, codes: Array) -> Array:
         """Return the numbers that codes represent, in float64."""
-        scale, zero = (self.broadcast(each, codes.shape) for each in (self.scale, self.zero_point))
+        scale, zero = (self.broadcast(part, codes.shape) for part in (self.scale, self.zero_point))
         return np.asarray((codes.astype(np.float64) - zero) * scale)
 
     def codes_of(self, numbers: Array) -> Array:
         """Return the codes of numbers, rounded to the nearest step and saturated."""
-        scale, zero = (self.broadcast(each, numbers.shape) for each in (self.scale, self.zero_point))
+        scale, zero = (self.broadcast(part, numbers.shape) for part in (self.scale, self.zero_point))
         with np.errstate(divide="ignore", invalid="ignore"):
             codes = np.clip(np.round(numbers.astype(np.float64) / scale) + zero, *self.codes)
         return np.asarray(np.where(np.isfinite(codes), codes, zero).astype(self.dtype))
 
     def steps_between(self, codes: Array, numbers: Array) -> Array:
         """Return the errors of codes in steps, less float32's rounding of a code."""
-        scale, zero = (self.broadcast(each, codes.shape) for each in (self.scale, self.zero_point))
+        scale, zero = (self.broadcast(part, codes.shape) for part in (self.scale, self.zero_point))
         centered = codes.astype(np.float64) - zero
         with np.errstate(divide="ignore", invalid="ignore"):
             exact = numbers / scale
@@ -116,7 +116,7 @@ class Quantizer:
 
     def beyond(self, numbers: Array) -> Array:
         """Return how many steps numbers lie outside the representable range; 0 inside."""
-        scale, zero = (self.broadcast(each, numbers.shape) for each in (self.scale, self.zero_point))
+        scale, zero = (self.broadcast(part, numbers.shape) for part in (self.scale, self.zero_point))
         low, high = self.codes
         with np.errstate(divide="ignore", invalid="ignore"):
             code = np.where(scale == 0, zero, numbers / scale + zero)

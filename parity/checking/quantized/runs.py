@@ -77,8 +77,8 @@ def measure(
     Raises:
         SessionError: ONNX Runtime can't run the models.
     """
-    quantized_tensors = [each for each in form.quantized if each.quantizer.scale.size]
-    result = {each.codes: Deviation() for each in quantized_tensors}
+    quantized_tensors = [tensor for tensor in form.quantized if tensor.quantizer.scale.size]
+    result = {tensor.codes: Deviation() for tensor in quantized_tensors}
     parts = Parts(form, quantized, provider)
     if not parts.errors:
         parts.close()
@@ -86,7 +86,7 @@ def measure(
     inputs = {value.name for value in form.model.graph.input}
     float_outputs = {name: TensorProto.FLOAT for name in parts.needed() if name not in inputs}
     floats = _session(_with_outputs(form.model, float_outputs), provider)
-    kinds = {each.codes: helper.np_dtype_to_tensor_dtype(each.quantizer.dtype) for each in quantized_tensors}
+    kinds = {tensor.codes: helper.np_dtype_to_tensor_dtype(tensor.quantizer.dtype) for tensor in quantized_tensors}
     whole = _session(_with_outputs(quantized, kinds), provider)
     try:
         for number, sample in enumerate(samples):
@@ -94,20 +94,22 @@ def measure(
             codes = tensors(whole.run(sample, list(kinds))) if kinds else {}
             draws = [number % len(SHIFTS)] if len(samples) >= len(SHIFTS) else range(len(SHIFTS))
             alone = parts.add(sample, numbers, draws)
-            for each in quantized_tensors:
-                _compare(result[each.codes], each, numbers[each.tensor], codes[each.codes], alone.get(each.codes))
+            for tensor in quantized_tensors:
+                _compare(
+                    result[tensor.codes], tensor, numbers[tensor.tensor], codes[tensor.codes], alone.get(tensor.codes)
+                )
     finally:
         for session in (floats, whole, parts):
             session.close()
     return result, parts.errors
 
 
-def _compare(deviation: Deviation, each: QuantizedTensor, numbers: Array, codes: Array, alone: Array | None) -> None:
+def _compare(deviation: Deviation, tensor: QuantizedTensor, numbers: Array, codes: Array, alone: Array | None) -> None:
     if not numbers.size:
         return
     numbers = numbers.astype(np.float64)
-    quantizer = each.quantizer
-    matter = np.clip(numbers, *each.bounds)
+    quantizer = tensor.quantizer
+    matter = np.clip(numbers, *tensor.bounds)
     deviation.low, deviation.high = min(deviation.low, float(matter.min())), max(deviation.high, float(matter.max()))
     deviation.count += numbers.size
     if quantizer.scale.size == 1:
@@ -117,21 +119,21 @@ def _compare(deviation: Deviation, each: QuantizedTensor, numbers: Array, codes:
     deviation.beyond += int((beyond > 0).sum())
     deviation.clipped += float((beyond**2).sum())
     if codes.shape == numbers.shape:
-        steps = _steps(each, codes, numbers)
+        steps = _steps(tensor, codes, numbers)
         if float(steps.max()) >= deviation.end_to_end:
             at = tuple(int(i) for i in np.unravel_index(int(np.argmax(steps)), steps.shape))
             deviation.end_to_end, deviation.index = float(steps.max()), at
             deviation.values = float(numbers[at]), float(quantizer.numbers(codes)[at])
     if alone is not None and alone.shape == numbers.shape:
-        deviation.isolated = max(deviation.isolated, float(_steps(each, alone, numbers).max()))
+        deviation.isolated = max(deviation.isolated, float(_steps(tensor, alone, numbers).max()))
 
 
-def _steps(each: QuantizedTensor, codes: Array, numbers: Array) -> Array:
+def _steps(tensor: QuantizedTensor, codes: Array, numbers: Array) -> Array:
     """Return the errors of codes in steps, as far as the values matter."""
-    if not np.isfinite(each.bounds).any():
-        return each.quantizer.steps_between(codes, numbers)
-    scale = each.quantizer.broadcast(each.quantizer.scale, numbers.shape)
-    off = np.abs(np.clip(each.quantizer.numbers(codes), *each.bounds) - np.clip(numbers, *each.bounds))
+    if not np.isfinite(tensor.bounds).any():
+        return tensor.quantizer.steps_between(codes, numbers)
+    scale = tensor.quantizer.broadcast(tensor.quantizer.scale, numbers.shape)
+    off = np.abs(np.clip(tensor.quantizer.numbers(codes), *tensor.bounds) - np.clip(numbers, *tensor.bounds))
     return np.asarray(off / scale)
 
 

@@ -108,7 +108,7 @@ class FloatTensors:
     def _candidates(self, stored: str, shape: tuple[int, ...]) -> Iterator[tuple[str, bool, Array]]:
         """Yield tensors of that shape, with or without the last two axes exchanged; that of the same name first."""
         names = self._by_shape.get(tuple(sorted(shape)), [])
-        for name in sorted(names, key=lambda each: each != original_name(stored)):
+        for name in sorted(names, key=lambda name: name != original_name(stored)):
             array = self.array(name)
             if array.dtype.kind != "f" and array.dtype.name not in ("bfloat16",):
                 continue
@@ -120,5 +120,5 @@ class FloatTensors:
 
 def original_name(stored: str) -> str:
     """The name of the tensor that was quantized."""
-    suffix = next((each for each in SUFFIXES if stored.endswith(each)), "")
+    suffix = next((suffix for suffix in SUFFIXES if stored.endswith(suffix)), "")
     return stored.removesuffix(suffix)

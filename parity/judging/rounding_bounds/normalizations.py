@@ -42,13 +42,13 @@ def group_norm(a: Application) -> tuple[Array, ...]:
     rows = Estimate(x.value.reshape(grouped), bound_of(x).reshape(grouped))
     scaled, factor = _standardized(rows, (2,), a.attributes["eps"], a.units)
     scaled = Estimate(scaled.value.reshape(x.value.shape), bound_of(scaled).reshape(x.value.shape))
-    return _results(a, scaled, factor, [_per_channel(each, x.value.ndim) for each in a.operands[1:]])
+    return _results(a, scaled, factor, [_per_channel(operand, x.value.ndim) for operand in a.operands[1:]])
 
 
 def batch_norm(a: Application) -> tuple[Array, ...]:
     """With given statistics."""
     x = a.first
-    mean, variance, weight, bias = (_per_channel(each, x.value.ndim) for each in a.operands[1:])
+    mean, variance, weight, bias = (_per_channel(operand, x.value.ndim) for operand in a.operands[1:])
     assert mean is not None
     assert variance is not None
     centered = Estimate(
@@ -66,7 +66,7 @@ def batch_norm_train(a: Application) -> tuple[Array | None, ...]:
     centered, variance = _variance(x, axes, a.units)
     centered = Estimate(centered.value, together(bound_of(centered), _folded(x.value, mean.value, a.units)))
     scaled = _product(centered, _inverse_root(variance, a.attributes["eps"], a.units), a.units)
-    weight, bias = (_per_channel(each, x.value.ndim) for each in a.operands[1:])
+    weight, bias = (_per_channel(operand, x.value.ndim) for operand in a.operands[1:])
     return bound_of(_affine(scaled, weight, bias, a.units)), bound_of(mean).reshape(-1), bound_of(variance).reshape(-1)
 
 

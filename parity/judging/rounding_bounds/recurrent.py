@@ -237,7 +237,7 @@ def _with_gates(a: Application, results: tuple[Estimate, ...], gates: Sequence[t
 
 
 def _stacked(gates: Sequence[tuple[Estimate, ...]], position: int) -> Array:
-    return np.stack([bound_of(each[position]) for each in gates])
+    return np.stack([bound_of(step_gates[position]) for step_gates in gates])
 
 
 # ---- parts of estimates ----

@@ -26,7 +26,7 @@ def summed(a: Application) -> tuple[Array, ...] | None:
 def cumulated(a: Application) -> tuple[Array, ...]:
     """Sums of all elements before and at each place: partial sums themselves."""
     x, (y,), axis = a.first, a.outputs, a.attributes["axis"]
-    inherited, partial = (np.cumsum(np.square(each), axis) for each in (bound_of(x), y))
+    inherited, partial = (np.cumsum(np.square(terms), axis) for terms in (bound_of(x), y))
     return (together(np.sqrt(inherited), a.units.of_sum(0, y, np.zeros(()), partial)),)
 
 
@@ -46,9 +46,9 @@ def averaged(a: Application) -> tuple[Array, ...]:
     if count == spatial and math.prod(mean.shape[2:]) == 1:  # one window for the whole plane
         return (bound_of(mean_over(x, tuple(range(2, mean.ndim)), a.units)),)
     (weights,) = a(np.ones_like(x.value))  # their sum; less than 1 where a window reaches over the edge
-    (inherited,), (squares,) = (a(np.square(each)) for each in (bound_of(x), x.value))
-    each = weights / count
-    return (together(np.sqrt(each * inherited), a.units.of_sum(count, mean, each * squares)),)
+    (inherited,), (squares,) = (a(np.square(terms)) for terms in (bound_of(x), x.value))
+    share = weights / count
+    return (together(np.sqrt(share * inherited), a.units.of_sum(count, mean, share * squares)),)
 
 
 def sum_over(x: Estimate, axes: tuple[int, ...], units: Units) -> Estimate:
@@ -56,7 +56,7 @@ def sum_over(x: Estimate, axes: tuple[int, ...], units: Units) -> Estimate:
     axes = tuple(axis % x.value.ndim for axis in axes)
     kept = [axis for axis in range(x.value.ndim) if axis not in axes]
     rows = x.value.transpose(*kept, *sorted(axes)).reshape(*(x.value.shape[axis] for axis in kept), -1)
-    value, squares = (each.sum(axis=axes, keepdims=True) for each in (x.value, np.square(x.value)))
+    value, squares = (terms.sum(axis=axes, keepdims=True) for terms in (x.value, np.square(x.value)))
     partial = np.square(np.cumsum(rows, axis=-1)).sum(axis=-1).reshape(value.shape)
     inherited = np.sqrt(np.square(bound_of(x)).sum(axis=axes, keepdims=True))
     return Estimate(value, together(inherited, units.of_sum(rows.shape[-1], value, squares, partial)))

@@ -90,10 +90,10 @@ def write(summaries: Sequence[Summary], folder: Path) -> None:
     write_in_folder(folder, INDEX, html)
 
 
-def page_name(model: str, taken: Collection[str] = ()) -> str:
+def page_name(model: str, existing: Collection[str] = ()) -> str:
     """Return the name of a model's page: readable, a file name on every system, and none of those that are taken."""
     readable = re.sub(r"[^A-Za-z0-9_.-]+", ".", model).strip(".")[-LONGEST:] or "model"
-    numbers = range(2, len(taken) + 3)
+    numbers = range(2, len(existing) + 3)
     names = [f"{readable}.html", *(f"{readable}-{number}.html" for number in numbers)]
-    lower = {name.lower() for name in taken} | {INDEX}
+    lower = {name.lower() for name in existing} | {INDEX}
     return next(name for name in names if name.lower() not in lower)

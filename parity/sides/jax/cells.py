@@ -86,8 +86,8 @@ def _of_nnx(network: Any) -> tuple[Any, Call]:
         for name, state in zip(COLLECTIONS, filled, strict=True):
             nnx.replace_by_pure_dict(state, values[name])
         module = nnx.merge(graph, *filled, rest)
-        modules = {path: each for path, each in nnx.iter_graph(module) if isinstance(each, nnx.Module)}
-        named = {".".join(map(str, path)): each for path, each in modules.items()}
+        modules = {path: submodule for path, submodule in nnx.iter_graph(module) if isinstance(submodule, nnx.Module)}
+        named = {".".join(map(str, path)): submodule for path, submodule in modules.items()}
         with _observed(named, observer):
             return module(*args, **kwargs)
 

@@ -61,7 +61,7 @@ class _Evaluator:
         def read(variable: Any) -> Any:
             return self._number(variable.val) if isinstance(variable, Literal) else values[variable]
 
-        last = {id(variable): number for number, each in enumerate(jaxpr.eqns) for variable in each.invars}
+        last = {id(variable): number for number, equation in enumerate(jaxpr.eqns) for variable in equation.invars}
         kept = set(map(id, jaxpr.outvars))
         for number, equation in enumerate(jaxpr.eqns):
             results = self._evaluate(equation, [read(variable) for variable in equation.invars])

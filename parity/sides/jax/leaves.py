@@ -27,10 +27,10 @@ def split(tree: Any, is_chosen: Callable[[Any], bool]) -> tuple[list[Any], Calla
     def with_others(others: Sequence[Any]) -> Any:
         following = iter(others)
         return jax.tree.unflatten(
-            structure, [next(following) if each else leaf for each, leaf in zip(chosen, leaves, strict=True)]
+            structure, [next(following) if is_taken else leaf for is_taken, leaf in zip(chosen, leaves, strict=True)]
         )
 
-    return [leaf for each, leaf in zip(chosen, leaves, strict=True) if each], with_others
+    return [leaf for is_taken, leaf in zip(chosen, leaves, strict=True) if is_taken], with_others
 
 
 def cast(leaf: Any, dtype: str) -> Any:

@@ -113,8 +113,8 @@ class _Step:
         for name, key in self.last.keys.items():
             recorder.add_tensor(key.path, key.call, key.kind, key.slot, values[name])
         for name, value in parameter_names(self.params):
-            for each in (name, *(other for other, first in self.aliases.items() if first == name)):
-                recorder.parameter(each, value)
+            for alias in (name, *(other for other, first in self.aliases.items() if first == name)):
+                recorder.parameter(alias, value)
         for name, gradient in of_taps.items():
             key = gradient_key(self.last.keys[name])
             recorder.add_tensor(key.path, key.call, key.kind, key.slot, gradient)
