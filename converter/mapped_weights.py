@@ -112,9 +112,9 @@ class MappedWeights:
         Raises:
             UsageError: as for `attach`.
         """
-        found = self._pairs(module)
+        pairs = self._pairs(module)
         named = (*named_parameters(module), *named_buffers(module))
-        return {name: self._array(found[id(tensor)][1], tensor) for name, tensor in named if id(tensor) in found}
+        return {name: self._array(pairs[id(tensor)][1], tensor) for name, tensor in named if id(tensor) in pairs}
 
     def _pairs(self, module: torch.nn.Module) -> dict[int, tuple[torch.Tensor, str]]:
         """Return the tensors on the meta device by their id, each with its name in the files."""
@@ -127,15 +127,15 @@ class MappedWeights:
             if tensor.is_meta:
                 names.setdefault(id(tensor), []).append(name)
                 tensors[id(tensor)] = tensor
-        found = {key: next((one for one in tied if one in self._entries), None) for key, tied in names.items()}
-        if missing := [names[key][0] for key, name in found.items() if name is None]:
+        in_files = {key: next((name for name in tied if name in self._entries), None) for key, tied in names.items()}
+        if missing := [names[key][0] for key, name in in_files.items() if name is None]:
             _raise_missing(module, missing, self._entries)
-        known = {name for tied in names.values() for name in tied}
-        known |= {name for name, _ in (*module.named_parameters(), *module.named_buffers())}
-        if unused := [name for name in self._entries if name not in known]:
+        names_in_module = {name for tied in names.values() for name in tied}
+        names_in_module |= {name for name, _ in (*module.named_parameters(), *module.named_buffers())}
+        if unused := [name for name in self._entries if name not in names_in_module]:
             note = f"the model doesn't have {_some(unused)} of the files"
             self.notes += [note] if note not in self.notes else []
-        return {key: (tensors[key], name) for key, name in found.items() if name is not None}
+        return {key: (tensors[key], name) for key, name in in_files.items() if name is not None}
 
     def _entry(self, name: str, like: torch.Tensor) -> _Entry:
         """Return a tensor of the files for one on the meta device."""
@@ -170,8 +170,10 @@ def _replace(module: torch.nn.Module, replacements: Mapping[int, torch.Tensor]) 
     """Replace parameters and buffers by their id, in all modules that have them."""
     for owner in module.modules():
         places: tuple[dict[str, Any], ...] = owner._parameters, owner._buffers
-        for place in places:
-            place |= {name: replacements[id(tensor)] for name, tensor in place.items() if id(tensor) in replacements}
+        for tensors in places:
+            tensors |= {
+                name: replacements[id(tensor)] for name, tensor in tensors.items() if id(tensor) in replacements
+            }
 
 
 @contextlib.contextmanager
@@ -260,7 +262,9 @@ def _files_of_index(path: Path) -> list[Path]:
 
 def _raise_missing(module: torch.nn.Module, missing: list[str], entries: Mapping[str, Any]) -> None:
     unsaved = (
-        f"{path}.{name}".lstrip(".") for path, one in module.named_modules() for name in one._non_persistent_buffers_set
+        f"{path}.{name}".lstrip(".")
+        for path, submodule in module.named_modules()
+        for name in submodule._non_persistent_buffers_set
     )
     text = f"the files have no {_some(missing)}; they have {_some(list(entries))}"
     if any(name in missing for name in unsaved):

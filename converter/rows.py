@@ -37,11 +37,11 @@ class Call:
             raise ValueError(f"{node.id} isn't one of {', '.join(names)}")
         return node.id, None
 
-    def arguments(self, given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    def arguments(self, values: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return the positional and the named arguments, for what the entry is given by name."""
 
         def value(argument: tuple[str, Any]) -> Any:
             name, literal = argument
-            return given[name] if name else literal
+            return values[name] if name else literal
 
         return [*map(value, self._positional)], {name: value(argument) for name, argument in self._named.items()}

@@ -137,9 +137,9 @@ class _Watcher:
             places = input_slots(module, args, kwargs, is_leaf)
             call = CellCall(path, class_name, index, parent)
             self.visitor.enter(number, call, module, [slot for _, slot in places])
-            for position, (place, slot) in enumerate(places):
-                original = leaves[place]
-                visited = leaves[place] = self.visitor.input(number, position, slot, original)
+            for position, (leaf_index, slot) in enumerate(places):
+                original = leaves[leaf_index]
+                visited = leaves[leaf_index] = self.visitor.input(number, position, slot, original)
                 if visited is not original:
                     inputs.append((original, visited, _version(visited)))
             self.stack.append(_Running(number, module, inputs))
@@ -156,16 +156,16 @@ class _Watcher:
             leaves, spec = pytree.tree_flatten_with_path(result, is_leaf=None if is_root else is_stateful)
             values = [leaf for _, leaf in leaves]
             slots = {
-                place: pytree.keystr(key) or "result"
-                for place, (key, leaf) in enumerate(leaves)
+                index: pytree.keystr(key) or "result"
+                for index, (key, leaf) in enumerate(leaves)
                 if isinstance(leaf, torch.Tensor)
             }
             self.visitor.returns(running.number, result, list(slots.values()))
             is_changed = False
-            for position, (place, slot) in enumerate(slots.items()):
-                original = values[place]
-                values[place] = self.visitor.output(running.number, position, slot, original)
-                is_changed |= values[place] is not original
+            for position, (index, slot) in enumerate(slots.items()):
+                original = values[index]
+                values[index] = self.visitor.output(running.number, position, slot, original)
+                is_changed |= values[index] is not original
             self.visitor.leave(running.number, module)
             return pytree.tree_unflatten(values, spec) if is_changed else None
 
@@ -253,13 +253,13 @@ def input_slots(
     argument_names = _argument_names(module, args, kwargs)
     tensors: list[tuple[int, int, str]] = []
     leaves, _ = pytree.tree_flatten_with_path((args, kwargs), is_leaf=is_leaf)
-    for place, (path, leaf) in enumerate(leaves):
+    for index, (path, leaf) in enumerate(leaves):
         key: Any = path
         if isinstance(leaf, torch.Tensor):
             is_keyword, argument = key[0].idx == 1, key[1]
             order, name = argument_names[argument.key if is_keyword else argument.idx]
-            tensors.append((order, place, name + pytree.keystr(key[2:])))
-    return [(place, slot) for _, place, slot in sorted(tensors)]
+            tensors.append((order, index, name + pytree.keystr(key[2:])))
+    return [(index, slot) for _, index, slot in sorted(tensors)]
 
 
 def _argument_names(module: torch.nn.Module, args: Any, kwargs: Any) -> dict[Any, tuple[int, str]]:

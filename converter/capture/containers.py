@@ -49,7 +49,7 @@ def _with_keys(flatten: Any) -> Any:
         names = list(x) if isinstance(x, dict) and len(x) == len(values) else None
         if names is not None:
             return [(pytree.MappingKey(name), value) for name, value in zip(names, values, strict=True)], rest
-        return [(pytree.SequenceKey(place), value) for place, value in enumerate(values)], rest
+        return [(pytree.SequenceKey(index), value) for index, value in enumerate(values)], rest
 
     return flatten_with_keys
 
@@ -66,13 +66,13 @@ def _is_object(x: Any) -> bool:
     return hasattr(x, "__dict__") and not isinstance(x, _CLOSED)
 
 
-def _holds_tensors(x: Any, seen: set[int]) -> bool:
+def _holds_tensors(x: Any, visited: set[int]) -> bool:
     if isinstance(x, (torch.Tensor, *_NUMBERS)):
         return True
-    if id(x) in seen:
+    if id(x) in visited:
         return False
-    seen.add(id(x))
-    return any(_holds_tensors(part, seen) for part in _parts(x))
+    visited.add(id(x))
+    return any(_holds_tensors(part, visited) for part in _parts(x))
 
 
 def _parts(x: Any) -> Iterator[Any]:
@@ -117,8 +117,10 @@ def _flatten_with_keys(x: Any) -> tuple[list[tuple[Any, Any]], _Rest]:
 def _unflatten(values: Any, rest: _Rest) -> Any:
     x: Any = object.__new__(rest.kind)
     # a copy of the object needs its own lists, since the model may append to them
-    own = {name: copy.copy(value) if isinstance(value, _TRANSPARENT) else value for name, value in rest.others.items()}
-    vars(x).update(own | dict(zip(rest.names, values, strict=True)))
+    copies = {
+        name: copy.copy(value) if isinstance(value, _TRANSPARENT) else value for name, value in rest.others.items()
+    }
+    vars(x).update(copies | dict(zip(rest.names, values, strict=True)))
     return x
 
 
@@ -129,8 +131,8 @@ def structure(value: Any) -> Structure:
     """
     if isinstance(value, torch.Tensor):
         return TENSOR
-    own = id(value)  # torch leaves a circle with the function behind, which would hold the value and its graph
-    entries, spec = pytree.tree_flatten_with_path(value, is_leaf=lambda x: id(x) != own)
+    identity = id(value)  # torch leaves a circle with the function behind, which would hold the value and its graph
+    entries, spec = pytree.tree_flatten_with_path(value, is_leaf=lambda x: id(x) != identity)
     if spec.is_leaf():
         return Structure("constant", constant=value)
     children = tuple(structure(child) for _, child in entries)

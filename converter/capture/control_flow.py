@@ -265,12 +265,12 @@ def _first_slices(operands: Sequence[Any], inputs: Sequence[SymbolicTensor], sli
 
 def _new_symbols(context: Context) -> tuple[str, ...]:
     """The symbols of sizes that occur in the outputs only."""
-    found: dict[str, None] = {}
+    symbols: dict[str, None] = {}
     for type in context.types:
         for dim in type.shape if type is not None else ():
             if isinstance(dim, SymbolicDim) and str(dim) in dim.symbols() and _is_data_dependent(str(dim)):
-                found[str(dim)] = None
-    return tuple(found)
+                symbols[str(dim)] = None
+    return tuple(symbols)
 
 
 def _is_data_dependent(name: str) -> bool:

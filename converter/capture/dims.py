@@ -99,10 +99,10 @@ def require_axes(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any
 ) -> None:
     """Raise `UsageError` if a tensor lacks an axis that is to vary; torch reports other mistakes."""
-    given: Any = (*args, *kwargs.values())
+    arguments: Any = (*args, *kwargs.values())
     if isinstance(dynamic_shapes, dict):
-        given = dict(zip(inspect.signature(module.forward).parameters, args, strict=False)) | dict(kwargs)
-    for tensor, spec in _with_specs(given, dynamic_shapes):
+        arguments = dict(zip(inspect.signature(module.forward).parameters, args, strict=False)) | dict(kwargs)
+    for tensor, spec in _with_specs(arguments, dynamic_shapes):
         for axis in spec if isinstance(spec, dict) else ():
             if axis not in range(-tensor.ndim, tensor.ndim):
                 raise UsageError(
@@ -135,9 +135,9 @@ def double_unit_axes(
         bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
     except TypeError:  # the arguments don't fit: torch reports it
         return args, kwargs
-    given: Any = bound if isinstance(dynamic_shapes, dict) else tuple(bound.values())
+    arguments: Any = bound if isinstance(dynamic_shapes, dict) else tuple(bound.values())
     doubled: dict[int, torch.Tensor] = {}
-    for tensor, spec in _with_specs(given, dynamic_shapes):
+    for tensor, spec in _with_specs(arguments, dynamic_shapes):
         entries = spec.items() if isinstance(spec, dict) else enumerate(spec or ())
         axes = [axis for axis, dim in entries if tensor.shape[axis] == 1 and _varies(dim)]
         for axis in axes:

@@ -138,17 +138,17 @@ def explain_errors(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[
         raise_if_eager_fails(module, args, kwargs)
         message = str(error).strip()
         if _is_about_nested_tensors(error):
-            place = _frame(error)
-            raise ConversionError(_NESTED + (f"\n  at {place}" if place else "") + _NESTED_ADVICE) from error
+            line = _frame(error)
+            raise ConversionError(_NESTED + (f"\n  at {line}" if line else "") + _NESTED_ADVICE) from error
         advice = next((text for pattern, text in _ADVICE if pattern.search(message)), None)
         # for a data-dependent decision torch adds many lines that only its developers need
         summary = _first_lines(
             message, 1 if advice in (_DATA_DEPENDENT, _PYTHON_NUMBER, _PYTHON_INTEGER, _SIZES_ALIKE) else 12
         )
         lines = [f"torch.export refuses the model: {type(error).__name__}: {summary}"]
-        place = _frame(error) or _frame_in_message(message)
-        if place:
-            lines.append(f"  at {place}")
+        line = _frame(error) or _frame_in_message(message)
+        if line:
+            lines.append(f"  at {line}")
         if advice:
             lines.append(f"  what to do: {advice}")
         raise ConversionError("\n".join(lines)) from error
@@ -178,12 +178,13 @@ def raise_if_eager_fails(module: torch.nn.Module, args: tuple[Any, ...], kwargs:
 def parameter_change_error(name: str, change: torch.fx.Node) -> ConversionError:
     """The error for a parameter that forward changes in place; `change` is the node that computes its last value."""
     last = name.rpartition(".")[2]
-    own = last if last.isidentifier() else "weight"
+    attribute = last if last.isidentifier() else "weight"
     return ConversionError(
         f"the model changes {name!r}, a parameter, in place; only an optimizer changes those of a program\n"
         f"  at {source_of(change)}\n"
-        f"  what to do: compute with a changed copy of the parameter: {own} = torch.where(mask, "
-        f"value, self.{own}) or self.{own}.masked_fill(mask, value); or change it before the model is called (where it "
+        f"  what to do: compute with a changed copy of the parameter: {attribute} = torch.where(mask, "
+        f"value, self.{attribute}) or self.{attribute}.masked_fill(mask, value); "
+        "or change it before the model is called (where it "
         "is created, after a step of the optimizer); where only the first call changes it, call the model once "
         "before it is converted"
     )
@@ -203,12 +204,12 @@ def eager_error(
     error: Exception, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> UsageError:
     """The error for a module that raised `error` when torch ran it."""
-    place, cell = _frame(error), _running_cell(error, module)
+    line, cell = _frame(error), _running_cell(error, module)
     return UsageError(
         f"the model doesn't run on its inputs ({_describe_arguments(args, kwargs)}): "
         f"{type(error).__name__}: {_first_lines(str(error))}"
         + (f"\n  in Cell {cell}" if cell else "")
-        + (f"\n  at {place}" if place else "")
+        + (f"\n  at {line}" if line else "")
     )
 
 

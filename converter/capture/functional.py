@@ -144,7 +144,7 @@ class _Rewriter:
             empty = value.new_empty(0)
             self._first_result(node, form, (*operands, momentum, eps), (value, empty, empty))
             return
-        owners = [self.same.get(_node(one), _node(one)) for one in statistics]
+        owners = [self.same.get(_node(statistic), _node(statistic)) for statistic in statistics]
         if any(owner not in self.buffers or owner in self.shared for owner in owners):
             raise _NeedsTracing
         form = _ATEN._native_batch_norm_legit_functional.default

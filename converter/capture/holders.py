@@ -128,8 +128,8 @@ class _Snapshot:
             if _may_hold(name, namespace.get(name))
         ]
         self.contents: dict[int, tuple[Any, list[Any] | dict[Any, Any]]] = {}
-        values = [own.values() for own in (*self.attributes.values(), *self.classes.values())]
-        for value in [*(v for own in values for v in own), *(v for _, _, v in self.globals)]:
+        values = [attributes.values() for attributes in (*self.attributes.values(), *self.classes.values())]
+        for value in [*(v for items in values for v in items), *(v for _, _, v in self.globals)]:
             for _ in walk_values(value, self._note):
                 pass
 
@@ -147,14 +147,14 @@ class _Snapshot:
             if not _identical(now, content):
                 now.clear()
                 now.update(content) if isinstance(now, dict) else now.extend(content)
-        for module, own in self.attributes.items():
-            for name in vars(module).keys() - _LEFT_ALONE - own.keys():
+        for module, attributes in self.attributes.items():
+            for name in vars(module).keys() - _LEFT_ALONE - attributes.keys():
                 del vars(module)[name]
-            vars(module).update(own)
-        for kind, own in self.classes.items():
-            for name in [n for n, value in vars(kind).items() if n not in own and _may_hold(n, value)]:
+            vars(module).update(attributes)
+        for kind, attributes in self.classes.items():
+            for name in [n for n, value in vars(kind).items() if n not in attributes and _may_hold(n, value)]:
                 delattr(kind, name)
-            for name, value in own.items():
+            for name, value in attributes.items():
                 if vars(kind).get(name, _ABSENT) is not value:
                     setattr(kind, name, value)
         for namespace, name, value in self.globals:

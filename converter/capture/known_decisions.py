@@ -83,7 +83,7 @@ def _checks(code: str) -> dict[int, bool]:
         module = ast.parse(code)
     except SyntaxError:  # for example a notebook cell with IPython commands
         return {}
-    found: dict[int, bool] = {}
+    decisions: dict[int, bool] = {}
     for statement in ast.walk(module):
         if isinstance(statement, ast.Assert):
             test, passes = statement.test, _truth(statement.test, True)
@@ -92,8 +92,8 @@ def _checks(code: str) -> dict[int, bool]:
         else:
             continue
         if passes is not None:
-            found.update(dict.fromkeys(range(test.lineno, (test.end_lineno or test.lineno) + 1), passes))
-    return found
+            decisions.update(dict.fromkeys(range(test.lineno, (test.end_lineno or test.lineno) + 1), passes))
+    return decisions
 
 
 def _truth(test: ast.expr, expected: bool) -> bool | None:

@@ -34,8 +34,8 @@ class KnownNumbers(TorchFunctionMode):
         if func not in _ARITHMETIC or not all(isinstance(x, (int, float)) for x in args):
             return func(*args, **kwargs or {})
         with _disable_current_modes():
-            known = func(*args, **kwargs or {})
-        return torch.tensor(known.item(), dtype=known.dtype)
+            result = func(*args, **kwargs or {})
+        return torch.tensor(result.item(), dtype=result.dtype)
 
 
 class UntrackedRandomness:
@@ -125,10 +125,10 @@ def _require_no_observers(root: torch.nn.Module) -> None:
 
 def _attributes(module: torch.nn.Module, settings: dict[str, torch.Tensor | None]) -> dict[str, Any]:
     """The class attributes that replace buffers of a module."""
-    found: dict[str, Any] = {name: _constant_property(buffer) for name, buffer in settings.items()}
+    attributes: dict[str, Any] = {name: _constant_property(buffer) for name, buffer in settings.items()}
     if isinstance(module, FakeQuantize):  # a fused one gives the same results while its observer is off
-        found["forward"] = FakeQuantize.forward
-    return found
+        attributes["forward"] = FakeQuantize.forward
+    return attributes
 
 
 def _is_setting(module: torch.nn.Module, name: str, buffer: torch.Tensor | None) -> bool:

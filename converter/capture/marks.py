@@ -67,12 +67,12 @@ class Marker(Visitor):
 
     def _mark(self, number: int, position: int, slot: str, tensor: torch.Tensor, *, is_output: bool) -> torch.Tensor:
         self.slots[number, position, is_output] = slot
-        place = number, position, is_output
-        marked: torch.Tensor | None = _record(tensor, place)
-        return BOUNDARY(tensor, *place) if marked is None else marked
+        boundary = number, position, is_output
+        marked: torch.Tensor | None = _record(tensor, boundary)
+        return BOUNDARY(tensor, *boundary) if marked is None else marked
 
 
-def _record(tensor: torch.Tensor, place: tuple[int, int, bool]) -> torch.Tensor | None:
+def _record(tensor: torch.Tensor, boundary: tuple[int, int, bool]) -> torch.Tensor | None:
     """Record the call of `BOUNDARY` in torch's graph, as its dispatcher would, in a quarter of the time.
 
     Returns:
@@ -89,8 +89,8 @@ def _record(tensor: torch.Tensor, place: tuple[int, int, bool]) -> torch.Tensor 
     try:
         with torch._C.DisableTorchFunction():
             with disable_proxy_modes_tracing():
-                marked: torch.Tensor = BOUNDARY(tensor, *place)
-            proxy = tracer.create_proxy("call_function", BOUNDARY, (tracked.proxy, *place), {}, name="boundary")
+                marked: torch.Tensor = BOUNDARY(tensor, *boundary)
+            proxy = tracer.create_proxy("call_function", BOUNDARY, (tracked.proxy, *boundary), {}, name="boundary")
             proxy.node.stack_trace = _stack_trace()
             track_tensor_tree(marked, proxy, constant=None, tracer=tracer)
     finally:

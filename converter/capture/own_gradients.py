@@ -46,9 +46,11 @@ class OwnGradients:
         computed = {value for node in nodes for value in node.outputs}
         stored = {constant.value: constant for constant in builder.constants}
         results = tuple(g.value for g in gradients)
-        used = [value for node in nodes for value in node.inputs if value is not None] + list(results)
-        constants = tuple(stored[value] for value in dict.fromkeys(used) if value in stored)
-        free = tuple(value for value in dict.fromkeys(used) if value not in computed and value not in stored)
+        operands_of_nodes = [value for node in nodes for value in node.inputs if value is not None] + list(results)
+        constants = tuple(stored[value] for value in dict.fromkeys(operands_of_nodes) if value in stored)
+        free = tuple(
+            value for value in dict.fromkeys(operands_of_nodes) if value not in computed and value not in stored
+        )
         program = Program(
             inputs=free,
             outputs=results,
@@ -60,8 +62,8 @@ class OwnGradients:
             arguments=positional_arguments(len(free)),
             result=sequence(len(results)),
         )
-        own = {x.value for x in (*operands, *outputs, *cotangents)}
-        further = [SymbolicTensor(builder, value) for value in free if value not in own]
+        bound = {x.value for x in (*operands, *outputs, *cotangents)}
+        further = [SymbolicTensor(builder, value) for value in free if value not in bound]
         formal = [*operands, *further, *outputs, *cotangents]
 
         def backward(*actual: SymbolicTensor) -> list[SymbolicTensor]:

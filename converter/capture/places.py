@@ -96,8 +96,8 @@ def source_of(node: fx.Node) -> Source:
         return Source("", 0, "", str(node.target), settings)
     of_model = [f for f in frames if is_model_code(f["file"])] or frames
     start = max((n for n, f in enumerate(of_model) if f["name"] == "forward"), default=0)
-    own = [f for f in of_model[start:] if not _is_installed(f["file"])]
-    innermost = (own or of_model[start:])[-1]
+    of_user = [f for f in of_model[start:] if not _is_installed(f["file"])]
+    innermost = (of_user or of_model[start:])[-1]
     return Source(innermost["file"], int(innermost["line"]), innermost["text"].strip(), str(node.target), settings)
 
 
@@ -126,15 +126,15 @@ def _settings_of(node: fx.Node) -> tuple[tuple[str, Any], ...]:
     """The arguments of an operator that aren't tensors, by the names of its schema, with its defaults."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return ()
-    found = []
+    settings = []
     for position, argument in enumerate(node.target._schema.arguments):
-        given = (
+        value = (
             node.args[position] if position < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
         )
-        if "Tensor" not in str(argument.type) and not _has_node(given):
-            found.append((str(argument.name), tuple(given) if isinstance(given, (list, tuple)) else given))
-    return tuple(found)
+        if "Tensor" not in str(argument.type) and not _has_node(value):
+            settings.append((str(argument.name), tuple(value) if isinstance(value, (list, tuple)) else value))
+    return tuple(settings)
 
 
-def _has_node(given: Any) -> bool:
-    return isinstance(given, fx.Node) or (isinstance(given, (list, tuple)) and any(map(_has_node, given)))
+def _has_node(value: Any) -> bool:
+    return isinstance(value, fx.Node) or (isinstance(value, (list, tuple)) and any(map(_has_node, value)))

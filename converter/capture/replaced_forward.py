@@ -12,13 +12,13 @@ import torch
 @contextlib.contextmanager
 def replaced_forward(module: torch.nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
     """Within the context, calls of a module run another forward; its attributes and hooks stay."""
-    own = vars(module)
-    before = own.get("forward")
-    own["forward"] = forward
+    attributes = vars(module)
+    before = attributes.get("forward")
+    attributes["forward"] = forward
     try:
         yield
     finally:
         if before is None:
-            del own["forward"]
+            del attributes["forward"]
         else:
-            own["forward"] = before
+            attributes["forward"] = before

@@ -73,11 +73,11 @@ def tensors_with_sizes(
 
 def variables(spec: Any) -> dict[str, tuple[int, int | None]]:
     """The smallest and the largest size of each named variable of the spec."""
-    found: dict[str, tuple[int, int | None]] = {}
+    bounds: dict[str, tuple[int, int | None]] = {}
     for variable in _variables(spec):
         if variable.name != "anon":
-            found[variable.name] = max(1, variable.min or 0), variable.max
-    return found
+            bounds[variable.name] = max(1, variable.min or 0), variable.max
+    return bounds
 
 
 def spec_predicate(spec: Any) -> Callable[[dict[str, int]], bool]:
@@ -85,19 +85,19 @@ def spec_predicate(spec: Any) -> Callable[[dict[str, int]], bool]:
     symbols = {variable.sympy_sym: variable.name for variable in _variables(spec)}
 
     def agrees(sizes: dict[str, int]) -> bool:
-        known = {symbol: sizes[name] for symbol, name in symbols.items() if name in sizes}
-        return all(bool(a.node.expr.subs(known)) for a in getattr(spec, "assumptions", ()))
+        numbers = {symbol: sizes[name] for symbol, name in symbols.items() if name in sizes}
+        return all(bool(a.node.expr.subs(numbers)) for a in getattr(spec, "assumptions", ()))
 
     return agrees
 
 
 def _variables(spec: Any) -> list[Any]:
     kind: Any = importlib.import_module(_MODULE).IntVar
-    found: list[Any] = []
+    variables: list[Any] = []
 
     def visit(value: Any) -> None:
         if isinstance(value, kind):
-            found.append(value)
+            variables.append(value)
         elif isinstance(value, dict):
             for inner in value.values():
                 visit(inner)
@@ -108,4 +108,4 @@ def _variables(spec: Any) -> list[Any]:
             visit(vars(value))
 
     visit(spec)
-    return found
+    return variables

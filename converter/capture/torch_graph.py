@@ -124,8 +124,8 @@ def _hides_statistics_update(node: torch.fx.Node) -> bool:
     if node.target is not INSTANCE_NORM:
         return False
     names = [argument.name for argument in INSTANCE_NORM._schema.arguments]
-    given = dict(zip(names, node.args, strict=False)) | node.kwargs
-    return bool(given["use_input_stats"]) and given["running_mean"] is not None
+    arguments = dict(zip(names, node.args, strict=False)) | node.kwargs
+    return bool(arguments["use_input_stats"]) and arguments["running_mean"] is not None
 
 
 def _complex_operators(module: torch.nn.Module) -> set[Any]:

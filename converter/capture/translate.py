@@ -50,7 +50,7 @@ class Translator:
         self.inputs_left = Counter(call for call, _, is_output in marker.slots if not is_output)
         self.outputs_left = Counter(call for call, _, is_output in marker.slots if is_output)
         self.ending = {call for call, _, is_output in marker.slots if is_output}  # calls with a mark at their end
-        self.own = OwnGradients(builder)
+        self.own_gradients = OwnGradients(builder)
         self.equal: dict[Dim, int] = {}  # sizes that the exported graph asserts to be a number
 
     def run(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
@@ -93,9 +93,9 @@ class Translator:
                         if isinstance(number, int) and not isinstance(size, int):
                             self.equal[size] = number
                     if all(map(is_data_dependent, dims)):  # for example selections by two masks that are added
-                        one, other = map(str, dims)
-                        self.names = {name: one if to == other else to for name, to in self.names.items()} | {
-                            other: one
+                        first, second = map(str, dims)
+                        self.names = {name: first if to == second else to for name, to in self.names.items()} | {
+                            second: first
                         }
 
     def finish(self) -> None:
@@ -124,7 +124,11 @@ class Translator:
             if node.target in (COTANGENT, OWN_GRADIENT):
                 if any(leaf is MISSING for leaf in pytree.tree_leaves(args)):
                     return MISSING
-                return self.own.cotangent(*args) if node.target is COTANGENT else self.own.finish(*args)
+                return (
+                    self.own_gradients.cotangent(*args)
+                    if node.target is COTANGENT
+                    else self.own_gradients.finish(*args)
+                )
             return self._translate(node, args, kwargs, cell, source)
 
     def _pair_for_boundary(self, node: fx.Node, value: Any) -> None:
@@ -186,10 +190,10 @@ class Translator:
         """The result with sizes replaced by the numbers that the graph asserts, which the ops can't infer."""
         if not isinstance(result, SymbolicTensor) or types[0] is None:
             return result
-        known = any(
+        has_number = any(
             isinstance(e, int) and not isinstance(s, int) for e, s in zip(types[0].shape, result.shape, strict=True)
         )
-        return shaping.reshape(result, shape=types[0].shape) if known else result
+        return shaping.reshape(result, shape=types[0].shape) if has_number else result
 
     def _report_missing(self, node: fx.Node, reason: Unsupported, cell: int, source: Source) -> Any:
         """Add an operator to the list of those that can't be translated."""

@@ -25,13 +25,13 @@ TensorIds = Mapping[Place, frozenset[int]]
 
 def unregistered_tensors(root: torch.nn.Module) -> dict[Place, frozenset[int]]:
     """The tensors that a network holds besides its parameters and buffers, by place."""
-    found: dict[int, frozenset[int]] = {}  # modules share classes, globals and objects such as a configuration
+    tensor_ids: dict[int, frozenset[int]] = {}  # modules share classes, globals and objects such as a configuration
     result: dict[Place, frozenset[int]] = {}
     for place, value in places(root):
-        if id(value) not in found:
+        if id(value) not in tensor_ids:
             held = walk_values(value, _may_hold_tensors)
-            found[id(value)] = frozenset(id(x) for x in held if isinstance(x, torch.Tensor))
-        result[place] = found[id(value)]
+            tensor_ids[id(value)] = frozenset(id(x) for x in held if isinstance(x, torch.Tensor))
+        result[place] = tensor_ids[id(value)]
     return result
 
 
@@ -98,14 +98,14 @@ def _differ(module: torch.nn.Module, first: Any, then: Any) -> bool:
             network = copy_module(module)
             _call(network, *first)
             buffers = {path: {**part._buffers} for path, part in network.named_modules()}
-            held = {id(b): b.clone() for own in buffers.values() for b in own.values() if b is not None}
+            held = {id(b): b.clone() for tensors in buffers.values() for b in tensors.values() if b is not None}
             second = _call(network, *then)
 
         def run_fresh_copy() -> list[Any]:
             network = copy_module(module)
-            for path, own in buffers.items():
+            for path, tensors in buffers.items():
                 network.get_submodule(path)._buffers.update(
-                    {name: None if b is None else held[id(b)].clone() for name, b in own.items()}
+                    {name: None if b is None else held[id(b)].clone() for name, b in tensors.items()}
                 )
             with preserve_state(module):
                 return _call(network, *then)

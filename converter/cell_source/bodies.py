@@ -57,7 +57,10 @@ class Bodies:
                 else signature_of_root(self.network.program, interface, helpers)
             )
             constructs.append(construct.to_text(signature))
-        texts = [fill_holes("\n".join([*one.parameters, *one.lines]), self.network.literals.text) for one in constructs]
+        texts = [
+            fill_holes("\n".join([*construct.parameters, *construct.lines]), self.network.literals.text)
+            for construct in constructs
+        ]
         module.varies = len(set(texts)) > 1
         self.constructs[module] = constructs if module.varies else constructs[:1]
 
@@ -147,9 +150,9 @@ class Bodies:
             body.methods.append(
                 ("def construct(self, *inputs, variant):", ['return getattr(self, f"variant_{variant}")(*inputs)'])
             )
-        for i, one in enumerate(constructs):
+        for i, construct in enumerate(constructs):
             name = f"variant_{i}" if module.varies else "construct"
-            body.methods.append((f"def {name}({', '.join(['self', *one.parameters])}):", one.lines))
+            body.methods.append((f"def {name}({', '.join(['self', *construct.parameters])}):", construct.lines))
         return body
 
     def _parameter(self, name: str, qualified: str) -> str:
@@ -258,7 +261,7 @@ def _parameter_names(module: CellModule) -> list[tuple[str, str]]:
     """Names of the Parameters of a generated module, each with that of its parameter or buffer in the program."""
     if module.layer is None:
         return [(_qualified_name(module, name), qualified) for name, qualified in module.state.items()]
-    return [(_qualified_name(module, name), module.state[own]) for name, own in module.layer.names.items()]
+    return [(_qualified_name(module, name), module.state[attribute]) for name, attribute in module.layer.names.items()]
 
 
 def _qualified_name(module: CellModule, name: str) -> str:

@@ -66,8 +66,8 @@ class Classes:
             arguments = self._arguments([holes(body.text) for _, body in members])
             self.texts.append(self._class(name, members[0][1], arguments))
             for module, body in members:
-                own = holes(body.text)
-                values = {argument: f"\x01{own[place]}\x02" for place, argument in reversed(arguments.items())}
+                literals = holes(body.text)
+                values = {argument: f"\x01{literals[index]}\x02" for index, argument in reversed(arguments.items())}
                 ordered = list(dict.fromkeys(arguments.values()))
                 keyword = len(ordered) > 2
                 texts = [f"{argument}={values[argument]}" if keyword else values[argument] for argument in ordered]
@@ -83,13 +83,13 @@ class Classes:
         """Names of arguments by positions of differing literals; literals that always agree share one argument."""
         names: dict[int, str] = {}
         by_values: dict[tuple[str, ...], str] = {}
-        for place in range(len(members[0])):
-            values = tuple(self.literals.text(member[place]) for member in members)
+        for index in range(len(members[0])):
+            values = tuple(self.literals.text(member[index]) for member in members)
             if len(set(values)) == 1:
                 continue
             if values not in by_values:
-                by_values[values] = unique_name(self.literals.name(members[0][place]), by_values.values())
-            names[place] = by_values[values]
+                by_values[values] = unique_name(self.literals.name(members[0][index]), by_values.values())
+            names[index] = by_values[values]
         return names
 
     def _class(self, name: str, body: Body, arguments: dict[int, str]) -> str:

@@ -278,6 +278,6 @@ class Construct:
         self.statements.append(Statement(f"return {expression.text}"))
 
     def _lists(self) -> dict[str, int]:
-        own = self.scope.module
-        lists = [module for module in own.all() if module.is_numbered and not module.calls and module is not own]
-        return {module.path_from(own): len(module.children) for module in lists}
+        root = self.scope.module
+        lists = [module for module in root.all() if module.is_numbered and not module.calls and module is not root]
+        return {module.path_from(root): len(module.children) for module in lists}

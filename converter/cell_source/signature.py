@@ -29,14 +29,14 @@ class Signature:
     unpacking: list[str] = field(default_factory=list)
 
 
-def signature_of(interface: Interface, sizes: Sequence[str], taken: Iterable[str] = ()) -> Signature:
-    """The signature of an inner call: the tensors, with names not in `taken`, and `sizes` that no shape determines."""
-    names = _unique((identifier(re.sub(r"\W+", "_", slot)) for slot in interface.slots), [*sizes, *taken])
+def signature_of(interface: Interface, sizes: Sequence[str], reserved: Iterable[str] = ()) -> Signature:
+    """The signature of an inner call: tensors, with names not in `reserved`, and `sizes` that no shape determines."""
+    names = _unique((identifier(re.sub(r"\W+", "_", slot)) for slot in interface.slots), [*sizes, *reserved])
     return Signature(names, [*names, *sizes])
 
 
-def signature_of_root(program: Program, interface: Interface, taken: Collection[str] = ()) -> Signature:
-    """The signature of the whole network: that of the original, except for names in `taken`."""
+def signature_of_root(program: Program, interface: Interface, reserved: Collection[str] = ()) -> Signature:
+    """The signature of the whole network: that of the original, except for names in `reserved`."""
     if not is_call(program.arguments):
         raise ConversionError("the program's arguments must be a tuple and a dict, so that a signature can be written")
     positional, keywords = program.arguments.children
@@ -51,13 +51,13 @@ def signature_of_root(program: Program, interface: Interface, taken: Collection[
             signature.parameters.append(f"{name}={child.constant!r}")
             continue
         name = identifier(key or re.split(r"\W", inside[0])[0] if inside else key or "x")
-        name = _unique([name], [*taken, *(p.partition("=")[0] for p in signature.parameters)])[0]
+        name = _unique([name], [*reserved, *(p.partition("=")[0] for p in signature.parameters)])[0]
         signature.parameters.append(name if not any("=" in p for p in signature.parameters) else f"{name}=None")
         if child.kind == "tensor":
             signature.names.append(name)
         else:
             names = _unique(
-                (identifier(re.sub(r"\W+", "_", slot)) for slot in inside), [*taken, *signature.names, name]
+                (identifier(re.sub(r"\W+", "_", slot)) for slot in inside), [*reserved, *signature.names, name]
             )
             signature.names += names
             signature.unpacking += [f"{n} = {name}{path}" for n, path in zip(names, _paths(child), strict=True)]
@@ -72,8 +72,8 @@ def _paths(structure: Structure, prefix: str = "") -> list[str]:
     return [path for label, child in pairs for path in _paths(child, f"{prefix}[{quote(label)}]")]
 
 
-def _unique(names: Iterable[str], taken: Iterable[str]) -> list[str]:
+def _unique(names: Iterable[str], reserved: Iterable[str]) -> list[str]:
     result: list[str] = []
     for name in names:
-        result.append(unique_name(name, [*taken, *result, *RESERVED]))
+        result.append(unique_name(name, [*reserved, *result, *RESERVED]))
     return result

@@ -63,9 +63,9 @@ def read_archive(path: str | PathLike[str]) -> torch.export.ExportedProgram:
     except UsageError as error:
         raise UsageError(f"{path} can't be read: {error}") from error
     except _DAMAGED as error:
-        said = str(error).strip().partition("\n")[0]
+        reason = str(error).strip().partition("\n")[0]
         raise UsageError(
-            f"{path} can't be read as a program of torch.export ({type(error).__name__}: {said})\n"
+            f"{path} can't be read as a program of torch.export ({type(error).__name__}: {reason})\n"
             f"  what to do: write it again with torch.export.save(program, path), in torch {torch.__version__}"
         ) from error
     finally:

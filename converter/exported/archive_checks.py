@@ -117,10 +117,10 @@ def _check_operator(target: str) -> None:
         return
     if namespace not in NAMESPACES or operator.startswith("__"):
         raise _refusal(f"the operator {visible_name(target)}", "it isn't one of torch itself")
-    found = getattr(getattr(getattr(torch.ops, namespace), operator, None), "".join(overload) or "default", None)
-    if not isinstance(found, torch._ops.OpOverload):
+    function = getattr(getattr(getattr(torch.ops, namespace), operator, None), "".join(overload) or "default", None)
+    if not isinstance(function, torch._ops.OpOverload):
         raise _refusal(f"the operator {visible_name(target)}", f"torch {torch.__version__} has none of that name")
-    if any(argument.name in _FILE_NAMES for argument in found._schema.arguments):
+    if any(argument.name in _FILE_NAMES for argument in function._schema.arguments):
         raise _refusal(f"the operator {visible_name(target)}", "it opens files")
 
 

@@ -57,9 +57,9 @@ def _name_arguments(module: Any, program: torch.export.ExportedProgram) -> None:
     base, first = type(module), names[: positional.num_children]
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs).arguments
-        arguments = [given[name] for name in first]
-        return base.forward(self, *arguments, **{name: given[name] for name in keywords.context})
+        values = signature.bind(*args, **kwargs).arguments
+        arguments = [values[name] for name in first]
+        return base.forward(self, *arguments, **{name: values[name] for name in keywords.context})
 
     vars(forward)["__signature__"] = signature.replace(parameters=[kinds("self", kinds.POSITIONAL_ONLY), *parameters])
     module.__class__ = type(base.__name__, (base,), {"forward": forward})

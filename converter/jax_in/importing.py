@@ -53,7 +53,7 @@ def from_jax(function: Any, *args: Any, params: Any = None) -> Program:
         result = jax.eval_shape(call, variables, *args)
     except Exception as error:  # the user's function may raise anything
         raise ConversionError(f"{name} can't be traced by JAX: {type(error).__name__}: {error}") from error
-    builder, found = Builder(), Found()
+    builder, findings = Builder(), Found()
     parameters: dict[str, ProgramParameter] = {}
     buffers: dict[str, Buffer] = {}
     operands = []
@@ -71,11 +71,11 @@ def from_jax(function: Any, *args: Any, params: Any = None) -> Program:
     leaves = [np.asarray(leaf) for leaf in tree_util.tree_leaves(args)]
     inputs = [builder.new_value(f"input_{number}", Type(x.dtype, x.shape)) for number, x in enumerate(leaves)]
     try:
-        outputs = Reader(builder, found).run(closed, [*operands, *inputs])
+        outputs = Reader(builder, findings).run(closed, [*operands, *inputs])
     except Incomplete:
         outputs = ()
-    require_supported(found.unsupported, f"{name} can't be converted: {{}} of unsupported primitives of JAX")
-    for note in found.notes:
+    require_supported(findings.unsupported, f"{name} can't be converted: {{}} of unsupported primitives of JAX")
+    for note in findings.notes:
         warnings.warn(note, ConversionWarning, stacklevel=2)
     placeholders = tree_util.tree_map(lambda x: np.zeros((), x.dtype), result)
     _, arguments = tree.flatten(_plain(args))

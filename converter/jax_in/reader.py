@@ -49,21 +49,21 @@ class Reader:
 
     Args:
         builder: the builder of the program, or of a sub-program.
-        found: what was found, which readers of sub-programs share.
+        findings: what was found, which readers of sub-programs share.
         calling: the line of the call whose body is read; None outside of calls.
     """
 
-    def __init__(self, builder: Builder, found: Found, calling: Source | None = None) -> None:
-        self.builder, self.found, self.calling = builder, found, calling
+    def __init__(self, builder: Builder, findings: Found, calling: Source | None = None) -> None:
+        self.builder, self.findings, self.calling = builder, findings, calling
 
     def inside(self, tensors: Iterable[Any]) -> Reader:
         """Return the reader for the sub-program that tensors belong to."""
         builder = next((x.builder for x in tensors if isinstance(x, SymbolicTensor)), self.builder)
-        return Reader(builder, self.found, self.calling)
+        return Reader(builder, self.findings, self.calling)
 
     def note(self, text: str) -> None:
         """Add a remark."""
-        self.found.notes[text] = None
+        self.findings.notes[text] = None
 
     def dtype(self, name: str) -> np.dtype[Any]:
         """Return the dtype of a name, half precision included."""
@@ -121,25 +121,27 @@ class Reader:
             results = equation.primitive.bind(*operands, **equation.params)
             return list(results) if equation.primitive.multiple_results else [results]
         name = str(equation.primitive)
-        given = ", ".join(variable.aval.str_short() for variable in equation.invars)
-        source = source_of(equation, f"{name}({given})", self.calling)
+        operand_types = ", ".join(variable.aval.str_short() for variable in equation.invars)
+        source = source_of(equation, f"{name}({operand_types})", self.calling)
         try:
             translation = TABLE.get(name)
             if translation is None:
                 raise Unsupported("")
-            inside = Reader(self.builder, self.found, source)
+            inside = Reader(self.builder, self.findings, source)
             with self.builder.at(0, source):
                 results = translation(inside, *map(self._tensor, operands), **equation.params)
         except Unsupported as reason:
             label = f"{name} ({reason})" if str(reason) else name
-            self.found.unsupported.append((label, "", f"of {given}" + (f", {source}" if source.file else "")))
+            self.findings.unsupported.append(
+                (label, "", f"of {operand_types}" + (f", {source}" if source.file else ""))
+            )
             return [MISSING] * len(equation.outvars)
         except Incomplete:
             return [MISSING] * len(equation.outvars)
         except CellbridgeError as error:
             if isinstance(error, ConversionError):
                 raise
-            raise ConversionError(f"{name}({given}) can't be translated: {error}") from error
+            raise ConversionError(f"{name}({operand_types}) can't be translated: {error}") from error
         return list(results) if isinstance(results, (tuple, list)) else [results]
 
 

@@ -41,7 +41,7 @@ class Budget:
     """The number of elements that may still be computed while one model is imported."""
 
     def __init__(self) -> None:
-        self.left = MAX_TOTAL_ELEMENTS
+        self.remaining = MAX_TOTAL_ELEMENTS
 
     def allows(self, nodes: Sequence[Node]) -> bool:
         """Whether these nodes may be computed; their elements are subtracted from the budget.
@@ -52,8 +52,8 @@ class Budget:
             return False
         shapes = [value.shape for node in nodes for value in node.outputs]
         count = sum(math.prod(d if isinstance(d, int) else MAX_NODE_ELEMENTS + 1 for d in shape) for shape in shapes)
-        self.left -= count if count <= MAX_NODE_ELEMENTS else 0
-        return count <= MAX_NODE_ELEMENTS and self.left >= 0
+        self.remaining -= count if count <= MAX_NODE_ELEMENTS else 0
+        return count <= MAX_NODE_ELEMENTS and self.remaining >= 0
 
 
 def fold(

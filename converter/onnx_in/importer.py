@@ -186,9 +186,9 @@ class Importer:
         except Incomplete:
             return (MISSING,) * len(node.output)
         except FAILURES as error:
-            given = ", ".join(_describe(x) for x in operands) or "no operands"
+            descriptions = ", ".join(_describe(x) for x in operands) or "no operands"
             detail = f"{type(error).__name__}: {error}"
-            raise ConversionError(f"{where} doesn't take {given} with these attributes ({detail})") from error
+            raise ConversionError(f"{where} doesn't take {descriptions} with these attributes ({detail})") from error
 
     def translate(
         self, translation: Translation, node: NodeProto, operands: list[Any], scope: Scope, where: str
@@ -273,8 +273,8 @@ class Importer:
             if proto.name in translation.values:
                 numbers = value if isinstance(value, list) else [value]
                 if not all(isinstance(x, int | float) for x in numbers):
-                    given = AttributeProto.AttributeType.Name(resolved.type).lower()
-                    raise ConversionError(f"{where}: attribute {proto.name!r} must be numbers, given {given}")
+                    kind = AttributeProto.AttributeType.Name(resolved.type).lower()
+                    raise ConversionError(f"{where}: attribute {proto.name!r} must be numbers, given {kind}")
                 dtype = np.float32 if any(isinstance(x, float) for x in numbers) else np.int64
                 array = np.array(value, dtype)
                 value = KnownTensor(array, array.dtype)

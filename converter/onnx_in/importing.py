@@ -129,7 +129,7 @@ def _import(model: ModelProto, folder: Path | None, shapes: Shapes, choices: Cho
         constants=tuple(builder.constants),
         calls=tuple(cells.calls),
         arguments=Structure(
-            "tuple", (Structure("tuple", tuple(one.structure for one in declared.values())), Structure("dict"))
+            "tuple", (Structure("tuple", tuple(entry.structure for entry in declared.values())), Structure("dict"))
         ),
         result=structures[0] if len(structures) == 1 else Structure("tuple", tuple(structures)),
     )

@@ -86,18 +86,21 @@ def read_inputs(graph: GraphProto, symbols: protos.Symbols, shapes: Shapes, *, t
     for name, count in Counter(names).items():
         if count > 1:
             raise ConversionError(f"two inputs are named {name!r}")
-    given = _shapes_of_tensors(declarations, shapes)
+    given_shapes = _shapes_of_tensors(declarations, shapes)
 
     def declared_types() -> dict[str, Type]:
-        return {name: _declared_type(name, proto, symbols, given.get(name), texts) for name, proto in protos_of.items()}
+        return {
+            name: _declared_type(name, proto, symbols, given_shapes.get(name), texts)
+            for name, proto in protos_of.items()
+        }
 
     symbols.name_unsolved_dims(declared_types().values())
     before = declared_types()
-    symbols.sizes |= solve_sizes(before, given)
+    symbols.sizes |= solve_sizes(before, given_shapes)
     types = declared_types()
     for name, type in types.items():
-        if name in given and type.sizes not in (None, tuple(given[name])):
-            raise _mismatch(name, before[name], given[name])
+        if name in given_shapes and type.sizes not in (None, tuple(given_shapes[name])):
+            raise _mismatch(name, before[name], given_shapes[name])
         if type.sizes is not None:
             try:
                 check_memory(type.sizes, type.dtype)
@@ -107,7 +110,7 @@ def read_inputs(graph: GraphProto, symbols: protos.Symbols, shapes: Shapes, *, t
         name: Input(
             declaration.is_sequence,
             declaration.is_optional,
-            None if declaration.tensors is None else {one: types[one] for one in declaration.tensors},
+            None if declaration.tensors is None else {tensor: types[tensor] for tensor in declaration.tensors},
         )
         for name, declaration in declarations.items()
     }
@@ -133,12 +136,12 @@ def shapes_for_arrays(graph: GraphProto, arrays: Mapping[str, Sequence[int]]) ->
 def rename_input_shapes(shapes: Shapes, names: Mapping[str, str]) -> Shapes:
     """`shapes` with the inputs, and the items of sequences, renamed by `names`."""
     patterns = {name: _item_pattern(name) for name in names}
-    found: dict[str, Sequence[int] | None] = {}
+    renamed: dict[str, Sequence[int] | None] = {}
     for key, shape in shapes.items():
         for name, other in names.items():
             if key == name or patterns[name].fullmatch(key):
-                found[other + key[len(name) :]] = shape
-    return found
+                renamed[other + key[len(name) :]] = shape
+    return renamed
 
 
 def input_names(graph: GraphProto) -> list[str]:
@@ -148,13 +151,13 @@ def input_names(graph: GraphProto) -> list[str]:
 
 def types_without_rank(graph: GraphProto, shapes: Shapes) -> list[TypeProto]:
     """The types of input tensors without a declared rank and without an entry in `shapes`."""
-    found = []
+    types = []
     for info in _infos_without_data(graph):
         declaration = _declaration(info, shapes)
         has_shape = info.name in shapes or any(name in shapes for name in declaration.tensors or {})
         if not has_shape and not declaration.element.tensor_type.HasField("shape"):
-            found.append(declaration.element)
-    return found
+            types.append(declaration.element)
+    return types
 
 
 def _infos_without_data(graph: GraphProto) -> list[ValueInfoProto]:
@@ -185,7 +188,7 @@ def _declaration(info: ValueInfoProto, shapes: Shapes) -> _Declaration:
     proto = proto.sequence_type.elem_type if is_sequence else proto
     if not proto.HasField("tensor_type") or proto.tensor_type.elem_type == TensorProto.UNDEFINED:
         words = [info.type, *([proto] if proto is not info.type else [])]
-        kind = " of ".join((one.WhichOneof("value") or "nothing").removesuffix("_type") for one in words)
+        kind = " of ".join((word.WhichOneof("value") or "nothing").removesuffix("_type") for word in words)
         raise ConversionError(
             f"input {name!r} is declared as {kind}: needed a tensor with known dtype, or a sequence or an optional of "
             "such tensors"
@@ -212,7 +215,7 @@ def _item_names(name: str, shapes: Shapes) -> list[str]:
     item = _item_pattern(name)
     count = sum(item.fullmatch(key) is not None for key in shapes)
     items = [f"{name}[{i}]" for i in range(count or LENGTH)]
-    if missing := [one for one in items if count and one not in shapes]:
+    if missing := [item for item in items if count and item not in shapes]:
         raise UsageError(f"sequence {name!r} of the model: {count} items are given, but {missing[0]} is missing")
     if count > MAX_PARTS:
         raise UsageError(f"sequence {name!r} of the model: {count} items are given; at most {MAX_PARTS} are supported")
@@ -221,35 +224,35 @@ def _item_names(name: str, shapes: Shapes) -> list[str]:
 
 def _shapes_of_tensors(declarations: Mapping[str, _Declaration], shapes: Shapes) -> dict[str, Sequence[int]]:
     """The given shapes by tensor; a sequence's shape applies to those of its items that have no shape of their own."""
-    given: dict[str, Sequence[int]] = {}
+    by_tensor: dict[str, Sequence[int]] = {}
     for name, shape in shapes.items():
         declaration = declarations.get(name)
         if declaration is None or not declaration.is_sequence:
             if shape is not None:
-                given[name] = shape
+                by_tensor[name] = shape
         elif declaration.tensors is not None and shape is not None:
-            given |= {one: shape for one in declaration.tensors if one not in shapes}
-    return given
+            by_tensor |= {tensor: shape for tensor in declaration.tensors if tensor not in shapes}
+    return by_tensor
 
 
 def _declared_type(
-    name: str, proto: TypeProto, symbols: protos.Symbols, given: Sequence[int] | None, texts: bool
+    name: str, proto: TypeProto, symbols: protos.Symbols, given_shape: Sequence[int] | None, texts: bool
 ) -> Type:
     if texts and proto.tensor_type.elem_type == TensorProto.STRING:
         numbers = TypeProto()
         numbers.CopyFrom(proto)
         numbers.tensor_type.elem_type = TensorProto.FLOAT
-        return _declared_type(name, numbers, symbols, given, texts).with_dtype(TEXT)
+        return _declared_type(name, numbers, symbols, given_shape, texts).with_dtype(TEXT)
     type = protos.declared_type(proto, name, symbols, f"input {name!r}")
     if type is not None:
         return type
-    if given is None:
+    if given_shape is None:
         raise ConversionError(
             f"input {name!r} has no declared number of dimensions: give its shape (--shape, or shapes=)"
         )
-    if any(size < 0 for size in given):
-        raise UsageError(f"input {name!r} of the model can't have the shape {list(given)}")
-    return Type(protos.dtype_of(proto.tensor_type.elem_type, f"input {name!r}"), tuple(given))
+    if any(size < 0 for size in given_shape):
+        raise UsageError(f"input {name!r} of the model can't have the shape {list(given_shape)}")
+    return Type(protos.dtype_of(proto.tensor_type.elem_type, f"input {name!r}"), tuple(given_shape))
 
 
 def solve_sizes(declared: Mapping[str, Type], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
@@ -258,7 +261,7 @@ def solve_sizes(declared: Mapping[str, Type], shapes: Mapping[str, Sequence[int]
     Raises:
         UsageError: an input doesn't exist, or can't have that shape.
     """
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for name, shape in shapes.items():
         if name not in declared:
             raise UsageError(f"the model has no input {name!r}: it takes {', '.join(declared) or 'nothing'}")
@@ -270,10 +273,10 @@ def solve_sizes(declared: Mapping[str, Type], shapes: Mapping[str, Sequence[int]
                 fits = dim == size
             else:
                 solved = dim.solve(size)
-                fits = solved is None or found.setdefault(*solved) == solved[1]
+                fits = solved is None or sizes.setdefault(*solved) == solved[1]
             if not fits:
                 raise _mismatch(name, type, shape)
-    return found
+    return sizes
 
 
 def _mismatch(name: str, type: Type, shape: Sequence[int]) -> UsageError:
@@ -283,11 +286,11 @@ def _mismatch(name: str, type: Type, shape: Sequence[int]) -> UsageError:
 def assemble(inputs: Mapping[str, Input], leaves: Sequence[Any]) -> tuple[Any, ...]:
     """The arguments built from flat tensors: tensors, lists and None."""
     remaining = iter(leaves)
-    return tuple(one.assemble(remaining) for one in inputs.values())
+    return tuple(entry.assemble(remaining) for entry in inputs.values())
 
 
 def create_inputs(inputs: Mapping[str, Input], new: Callable[[str, Type], Any]) -> tuple[list[Any], dict[str, Any]]:
     """Create the tensors of a program for these inputs with `new`; return them flat, and the values by name."""
-    leaves = [new(name, type) for one in inputs.values() for name, type in (one.tensors or {}).items()]
+    leaves = [new(name, type) for entry in inputs.values() for name, type in (entry.tensors or {}).items()]
     remaining = iter(leaves)
-    return leaves, {name: one.to_value(remaining) for name, one in inputs.items()}
+    return leaves, {name: entry.to_value(remaining) for name, entry in inputs.items()}

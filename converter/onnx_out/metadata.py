@@ -31,7 +31,7 @@ def program_metadata(
     trained = {name for name, parameter in parameters if parameter.trainable}
     of_parameters = {name: of for name, of in computed.items() if program.parameters.keys() & of}
     stored = {name: bool(trained.intersection(of)) for name, of in of_parameters.items()}
-    written = {
+    data = {
         "calls": [[call.path, call.class_name, call.index, call.parent] for call in program.calls],
         "parameters": [
             *(name for name in program.parameters if name in trained),
@@ -47,5 +47,5 @@ def program_metadata(
     structures = {"arguments": program.arguments.to_json(), "result": program.result.to_json()}
     with contextlib.suppress(TypeError, ValueError):  # a constant argument of a kind that JSON lacks
         json.dumps(structures)
-        written |= structures
-    return [onnx.StringStringEntryProto(key=PROGRAM, value=json.dumps(written))]
+        data |= structures
+    return [onnx.StringStringEntryProto(key=PROGRAM, value=json.dumps(data))]

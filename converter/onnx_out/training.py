@@ -74,13 +74,13 @@ def training_step_to_onnx(
     state_inputs = state | traced.learning_rates
     results = [("loss", loss), ("overflow", traced.overflow)]
     results += [(f"{UPDATE}{name}", value) for name, value in program.updates.items()]
-    used = {*state_inputs, *(name for name, _ in results)}
+    names_in_use = {*state_inputs, *(name for name, _ in results)}
     inputs: list[tuple[str, Value]] = []
     for i, value in enumerate(program.inputs):
         name = names[i] if names else f"batch_{i}"
-        while name in used:  # the state keeps its names
+        while name in names_in_use:  # the state keeps its names
             name = f"batch_{name}"
-        used.add(name)
+        names_in_use.add(name)
         inputs.append((name, value))
     nodes = [node.node for node in plan(program, [value for _, value in results])]
     choice = opsets.choose(opset, draws=any(get(node.op).traits.draws for node in nodes))

@@ -37,11 +37,11 @@ def require_depth(depth: int) -> None:
 
 def depth_of(root: nn.Module) -> int:
     """The number of levels of modules below a module."""
-    deepest, waiting, seen = 0, [(0, root)], set()
+    deepest, waiting, visited = 0, [(0, root)], set()
     while waiting:
         depth, module = waiting.pop()
         deepest = max(deepest, depth)
-        if module not in seen:
-            seen.add(module)
+        if module not in visited:
+            visited.add(module)
             waiting += [(depth + 1, child) for child in module._modules.values() if child is not None]
     return deepest

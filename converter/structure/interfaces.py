@@ -39,7 +39,7 @@ class Interface:
         """The source of a size: index of the parameter, axis, and the dimension there."""
         for i, value in enumerate(self.parameters):
             for axis, dim in enumerate(value.shape):
-                if isinstance(dim, SymbolicDim) and (found := dim.solve(0)) and found[0] == symbol:
+                if isinstance(dim, SymbolicDim) and (solution := dim.solve(0)) and solution[0] == symbol:
                     return i, axis, dim
         return None
 
@@ -52,7 +52,7 @@ def interfaces(network: Network[AnyModule]) -> list[Interface]:
 class _Analysis(Generic[AnyModule]):
     def __init__(self, network: Network[AnyModule]) -> None:
         self.network = network
-        self.found = [Interface() for _ in network.flows]
+        self.interfaces = [Interface() for _ in network.flows]
         self.defined: dict[Value, int] = {}
         self.passed: list[set[Value]] = []  # the parameters of each call, for fast look-up
         self.returned: list[set[Value]] = []
@@ -66,7 +66,7 @@ class _Analysis(Generic[AnyModule]):
         return lineage[::-1]
 
     def run(self) -> list[Interface]:
-        for flow, interface in zip(self.network.flows, self.found, strict=True):
+        for flow, interface in zip(self.network.flows, self.interfaces, strict=True):
             for entry in flow.entries:
                 interface.arguments.append(_only(entry))
                 interface.parameters.append(entry.outputs[0])
@@ -76,11 +76,11 @@ class _Analysis(Generic[AnyModule]):
                 interface.returned.append(end.outputs[0])
             self._define(flow)
         for value, slot in self._root_inputs():
-            self.found[0].arguments.append(value)
-            self.found[0].parameters.append(value)
-            self.found[0].slots.append(slot)
-        self.passed = [set(interface.parameters) for interface in self.found]
-        self.returned = [set(interface.returned) for interface in self.found]
+            self.interfaces[0].arguments.append(value)
+            self.interfaces[0].parameters.append(value)
+            self.interfaces[0].slots.append(slot)
+        self.passed = [set(interface.parameters) for interface in self.interfaces]
+        self.returned = [set(interface.returned) for interface in self.interfaces]
         for flow in self.network.flows:
             self._carry(flow)
         for flow in self.network.flows:
@@ -93,7 +93,7 @@ class _Analysis(Generic[AnyModule]):
                 self._carry_update(self.network.program.buffers[name].value, value)
         for flow in reversed(self.network.flows):
             self._symbols(flow)
-        return self.found
+        return self.interfaces
 
     def _define(self, flow: Flow) -> None:
         parent = flow.call.parent or 0
@@ -132,7 +132,7 @@ class _Analysis(Generic[AnyModule]):
             return
         for node in self.network.inner(flow):
             for symbol in symbols_used(node) & self.network.size_sources.keys():
-                if self.found[flow.number].size(symbol) is None:
+                if self.interfaces[flow.number].size(symbol) is None:
                     self._use(self.network.size_sources[symbol][0], flow.number)
 
     def _carry_update(self, buffer: Value, value: Value) -> None:
@@ -141,38 +141,38 @@ class _Analysis(Generic[AnyModule]):
         while self.network.owner(buffer, self.network.module_of(self.network.flows[number])) is None:
             number = self.network.program.calls[number].parent or 0
         self._use(value, number)
-        self.found[number].updates.append((buffer, value))
+        self.interfaces[number].updates.append((buffer, value))
 
     def _use(self, value: Value | None, number: int) -> None:
         """Pass a value from the call that computes or holds it to the call that uses it."""
         if value is None or value in self.network.constants:
             return
-        here = self._lineage(number)
+        lineage = self._lineage(number)
         if value in self.network.names:
-            holders = [n for n in here if self.network.owner(value, self.network.module_of(self.network.flows[n]))]
-            there = self._lineage(holders[-1])
+            holders = [n for n in lineage if self.network.owner(value, self.network.module_of(self.network.flows[n]))]
+            source_lineage = self._lineage(holders[-1])
         else:
-            there = self._lineage(self.defined[value])
-        common = len([a for a, b in zip(here, there, strict=False) if a == b])
-        for n in there[common:]:
+            source_lineage = self._lineage(self.defined[value])
+        common = len([a for a, b in zip(lineage, source_lineage, strict=False) if a == b])
+        for n in source_lineage[common:]:
             if value not in self.returned[n]:
                 self.returned[n].add(value)
-                self.found[n].results.append(value)
-                self.found[n].returned.append(value)
-        for n in here[common:]:
+                self.interfaces[n].results.append(value)
+                self.interfaces[n].returned.append(value)
+        for n in lineage[common:]:
             if value not in self.passed[n]:
                 self.passed[n].add(value)
-                self.found[n].arguments.append(value)
-                self.found[n].parameters.append(value)
-                self.found[n].slots.append(value.name.rpartition(".")[2])
+                self.interfaces[n].arguments.append(value)
+                self.interfaces[n].parameters.append(value)
+                self.interfaces[n].slots.append(value.name.rpartition(".")[2])
 
     def _symbols(self, flow: Flow) -> None:
-        interface = self.found[flow.number]
+        interface = self.interfaces[flow.number]
         if self.network.is_opaque(flow):
             return
         needed = {name for node in self.network.inner(flow) for name in symbols_used(node)}
         for child in self.network.children(flow):
-            needed |= set(self.found[child.number].symbols)
+            needed |= set(self.interfaces[child.number].symbols)
         needed -= self.network.size_sources.keys()
         interface.symbols = sorted(name for name in needed if interface.size(name) is None)
 

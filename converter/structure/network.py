@@ -158,7 +158,7 @@ class Network(Generic[AnyModule]):
 
     def owner(self, value: Value, below: AnyModule) -> tuple[AnyModule, str] | None:
         """The module at or below `below` that holds a parameter or buffer, with its attribute; None if none does."""
-        return next((found for found in self.owners(value) if below in found[0].lineage()), None)
+        return next((owner for owner in self.owners(value) if below in owner[0].lineage()), None)
 
     def scalar(self, value: Value) -> Any:
         """The number in a constant; None for other values."""

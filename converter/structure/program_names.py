@@ -32,8 +32,8 @@ class ProgramNames:
 
 def names_of(module: nn.Module) -> ProgramNames:
     """The program's names stored in a module made by `to_torch`; empty for any other module."""
-    found = vars(module).get(NAMES)
-    return found if isinstance(found, ProgramNames) else ProgramNames()
+    names = vars(module).get(NAMES)
+    return names if isinstance(names, ProgramNames) else ProgramNames()
 
 
 def named_modules(root: nn.Module) -> Iterator[tuple[str, str, nn.Module]]:

@@ -45,7 +45,7 @@ class Assembly:
             modules[module] = self._build(module, modules, tensors)
         for module, extras in self.extras.items():
             # references only: these modules are children of other modules
-            elsewhere = {name: modules[there] for name, there in extras.elsewhere.items()}
+            elsewhere = {name: modules[path] for name, path in extras.elsewhere.items()}
             for cell in _variants(modules[module]) if elsewhere else ():
                 vars(cell)[OWN].elsewhere.update(elsewhere)
         for part in modules.values():
@@ -60,7 +60,7 @@ class Assembly:
         running: dict[TorchModule, Iterator[TorchModule]] = {self.network.root: self._callees(self.network.root)}
         while running:
             module, callees = next(reversed(running.items()))
-            callee = next((one for one in callees if one not in self._ordered), None)
+            callee = next((other for other in callees if other not in self._ordered), None)
             if callee is None:
                 del running[module]
                 order.append(module)

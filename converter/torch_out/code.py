@@ -48,7 +48,7 @@ class GraphText:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.steps = {step.place: step for step in graph.steps}
+        self.steps = {step.result: step for step in graph.steps}
         self.first_constant = 1 + len(graph.parameters)
         self.constants = range(self.first_constant, self.first_constant + len(graph.constants))
 
@@ -60,17 +60,17 @@ class GraphText:
         lines = [f"def forward({', '.join(parameters)}):"]
         for step in self.graph.steps:
             if step.function not in _INLINE:
-                lines.append(f"    {self.graph.names[step.place]} = {self._call(step)}")
+                lines.append(f"    {self.graph.names[step.result]} = {self._call(step)}")
         return "\n".join([*lines, f"    return {self._value(self.graph.result)}", ""])
 
-    def _value(self, place: int) -> str:
-        if place in self.constants:
-            return _constant(self._constant_value(place))
-        step = self.steps.get(place)
-        return self._call(step) if step is not None and step.function in _INLINE else self.graph.names[place]
+    def _value(self, index: int) -> str:
+        if index in self.constants:
+            return _constant(self._constant_value(index))
+        step = self.steps.get(index)
+        return self._call(step) if step is not None and step.function in _INLINE else self.graph.names[index]
 
-    def _constant_value(self, place: int) -> Any:
-        return self.graph.constants[place - self.first_constant]
+    def _constant_value(self, index: int) -> Any:
+        return self.graph.constants[index - self.first_constant]
 
     def _call(self, step: Step) -> str:
         function: Any = step.function
@@ -79,9 +79,9 @@ class GraphText:
             return f"{module}({self._arguments(rest, step)})"
         if function in (walk.get_state, walk.body):
             return self._module_path(step)
-        items = [self._value(place) for place in step.operands]
+        items = [self._value(index) for index in step.operands]
         if function in _OPERATORS and len(items) == 2:
-            return f" {_OPERATORS[function]} ".join(self._parenthesize(place) for place in step.operands)
+            return f" {_OPERATORS[function]} ".join(self._parenthesize(index) for index in step.operands)
         if function in _PREFIXES and len(items) == 1:
             return _PREFIXES[function] + self._parenthesize(step.operands[0])
         if function is operator.getitem:
@@ -109,25 +109,25 @@ class GraphText:
         return "self" + "".join(map(_attribute, path if isinstance(path, tuple) else (path,)))
 
     def _arguments(self, places: tuple[int, ...], step: Step) -> str:
-        named = (f"{name}={self._value(place)}" for name, place in step.keywords)
+        named = (f"{name}={self._value(index)}" for name, index in step.keywords)
         return ", ".join([*map(self._value, places), *named])
 
-    def _parenthesize(self, place: int) -> str:
-        text = self._value(place)
+    def _parenthesize(self, index: int) -> str:
+        text = self._value(index)
         return f"({text})" if text.startswith("-") else text
 
-    def _subscript(self, place: int) -> str:
+    def _subscript(self, index: int) -> str:
         """The text between the brackets of a subscript: slices with colons."""
-        step = self.steps.get(place)
+        step = self.steps.get(index)
         if step is not None and step.function is slice:
             start, stop, stride = (self._value(part).replace("None", "") for part in step.operands)
             return f"{start}:{stop}" + (f":{stride}" if stride else "")
         if step is not None and step.function is walk.make_tuple and step.operands:
             return ", ".join(map(self._subscript, step.operands)) + "," * (len(step.operands) == 1)
-        constant = self._constant_value(place) if place in self.constants else None
+        constant = self._constant_value(index) if index in self.constants else None
         if isinstance(constant, (slice, tuple)) and constant:
             return _index(constant)
-        return self._value(place)
+        return self._value(index)
 
 
 _INLINE: tuple[Callable[..., Any], ...] = (

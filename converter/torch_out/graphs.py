@@ -131,8 +131,8 @@ class GraphWriter:
             for node in self.network.inner(self.flow)
             if node.op == "boundary" and node.attributes["kind"] == "input" and node.attributes["call"] == 0
         ]
-        known, slots = [v for v in order if v is not None], self.interface.slots
-        self.proxies |= root_inputs(self.program, slots, known, self._placeholder, self.tracer)
+        values, slots = [v for v in order if v is not None], self.interface.slots
+        self.proxies |= root_inputs(self.program, slots, values, self._placeholder, self.tracer)
         return inputs
 
     def _parameters(self) -> Sequence[Value]:
@@ -213,9 +213,9 @@ class GraphWriter:
         return self.symbols[name]
 
     def _read(self, name: str) -> Any:
-        seen = self.interface.size(name)
-        if seen is not None:
-            position, axis, dim = seen
+        solution = self.interface.size(name)
+        if solution is not None:
+            position, axis, dim = solution
             return self.sizes.solve(self.value(self.interface.parameters[position]), axis, dim)
         value, reading = self.network.size_sources[name]
         proxy = self.value(value)

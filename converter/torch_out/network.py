@@ -111,8 +111,8 @@ class TorchNetwork(structure.Network[TorchModule]):
                 names.cells[where] = module.path
             if class_name != identifier(class_name, "Module") or len(module.calls) > 1:
                 names.classes[where] = class_name
-            for own, qualified in module.qualified.items():
-                if (name := ".".join([*path, module.attributes[own]])) != qualified:
+            for attribute, qualified in module.qualified.items():
+                if (name := ".".join([*path, module.attributes[attribute]])) != qualified:
                     names.tensors[name] = qualified
         return names
 
@@ -138,7 +138,7 @@ def _make_contiguous(program: Program) -> Program:
 
 def _first_split_call(program: Program, merged: set[int]) -> int | None:
     """The first call that has nodes after nodes of other calls have ended it; None if there is none."""
-    running, left = [0], set[int]()
+    running, ended = [0], set[int]()
     for node in program.nodes:
         lineage: list[int] = []
         number: int | None = node.cell
@@ -147,9 +147,9 @@ def _first_split_call(program: Program, merged: set[int]) -> int | None:
                 lineage.insert(0, number)
             number = program.calls[number].parent
         while running != lineage[: len(running)]:
-            left.add(running.pop())
+            ended.add(running.pop())
         for entered in lineage[len(running) :]:
-            if entered in left:
+            if entered in ended:
                 return entered
             running.append(entered)
     return None

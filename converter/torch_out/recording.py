@@ -112,20 +112,20 @@ class _Steps:
         first_result = first_constant + len(self.constants)
         offsets = {"given": 0, "constant": first_constant, "result": first_result}
 
-        def place(found: _Place) -> int:
-            return offsets[found.kind] + found.number
+        def index(reference: _Place) -> int:
+            return offsets[reference.kind] + reference.number
 
-        needed = {place(result)}
+        needed = {index(result)}
         steps: list[Step] = []
         for number, (function, args, kwargs) in reversed(list(enumerate(self.calls))):
-            operands, own = tuple(map(place, args)), first_result + number
-            keywords = tuple((name, place(argument)) for name, argument in kwargs.items())
-            touched = {*operands, *(at for _, at in keywords), own}
+            operands, result_index = tuple(map(index, args)), first_result + number
+            keywords = tuple((name, index(argument)) for name, argument in kwargs.items())
+            touched = {*operands, *(at for _, at in keywords), result_index}
             unneeded = sorted(p for p in touched - needed if p >= first_result or 0 < p < first_constant)
             needed |= touched
-            steps.append(Step(function, operands, keywords, own, tuple(unneeded)))
+            steps.append(Step(function, operands, keywords, result_index, tuple(unneeded)))
         names = ("self", *(p.name for p in self.parameters), *("" for _ in self.constants), *self.names)
-        return Graph(self.parameters, tuple(self.constants), tuple(steps[::-1]), place(result), names)
+        return Graph(self.parameters, tuple(self.constants), tuple(steps[::-1]), index(result), names)
 
 
 def _is_constant(argument: Any) -> bool:

@@ -67,26 +67,26 @@ def function_text(program: Program, name: str) -> FunctionText:
         raise ConversionError("branches and loops have no form as one function")
     text = _FunctionText(graph)
     tensors = dict([*module.named_parameters(), *module.named_buffers()])
-    used = {path: tensors[path].detach() for path in dict.fromkeys(text.state.values())}
-    parameters = [*(parameter.name for parameter in graph.parameters), *used]
-    if bad := [one for one in parameters if not NAME.fullmatch(one)]:
+    state = {path: tensors[path].detach() for path in dict.fromkeys(text.state.values())}
+    parameters = [*(parameter.name for parameter in graph.parameters), *state]
+    if bad := [parameter for parameter in parameters if not NAME.fullmatch(parameter)]:
         raise ConversionError(f"{bad[0]!r} can't be the name of a parameter")
     lines = [f"def {name}({', '.join(parameters)}):", *(f"    {line}" for line in text.lines())]
     helpers, imports = _helpers(graph)
-    return FunctionText("\n".join(lines), helpers, imports, used)
+    return FunctionText("\n".join(lines), helpers, imports, state)
 
 
 class _FunctionText(GraphText):
     """The text of a graph, with the tensors of the module as parameters and made-up names of results."""
 
     def __init__(self, graph: Graph) -> None:
-        reads = {step.place: step for step in graph.steps if step.function is walk.get_state}
+        reads = {step.result: step for step in graph.steps if step.function is walk.get_state}
         super().__init__(graph)
-        self.state = {place: ".".join(self._constant_value(step.operands[1])) for place, step in reads.items()}
+        self.state = {index: ".".join(self._constant_value(step.operands[1])) for index, step in reads.items()}
         names, number = list(graph.names), 0
         for step in graph.steps:
-            names[step.place] = self.state.get(step.place, f"v{number}")
-            number += step.place not in self.state
+            names[step.result] = self.state.get(step.result, f"v{number}")
+            number += step.result not in self.state
         self.graph = replace(graph, names=tuple(names))
 
     def lines(self) -> list[str]:
@@ -95,7 +95,7 @@ class _FunctionText(GraphText):
         return [line.removeprefix("    ") for line in lines[1:]]
 
     def _module_path(self, step: Step) -> str:
-        return self.state[step.place]
+        return self.state[step.result]
 
     def _function_name(self, function: Any) -> str:
         if function.__module__ in HELPERS:

@@ -67,23 +67,23 @@ def root_inputs(
     for text, child in zip(texts, keywords.children, strict=True):
         name = text if text == identifier(text) else names.unique(identifier(text))
         named.append((name, text, child, [next(values)[0] for _ in child.paths()]))
-    places = {value: place for place, value in enumerate(order)}
+    places = {value: position for position, value in enumerate(order)}
     named.sort(key=lambda argument: places.get(argument[3][0], len(places)) if argument[3] else len(places) + 1)
     arguments += named
     needed = max((i for i, (_, _, child, _) in enumerate(arguments) if child.kind != "constant"), default=-1)
-    given: dict[str, fx.Proxy] = {}
+    proxy_of: dict[str, fx.Proxy] = {}
     for i, (name, key, child, _) in enumerate(arguments):
         default = (_plain(child.constant, key),) if child.kind == "constant" and i > needed else ()
-        given[name] = placeholder(name, key, default)
+        proxy_of[name] = placeholder(name, key, default)
     proxies: dict[Value, fx.Proxy] = {}
     for name, key, child, inside_values in arguments:
-        _unpack(tracer, given[name], child, iter(inside_values), key, proxies)
+        _unpack(tracer, proxy_of[name], child, iter(inside_values), key, proxies)
     return proxies
 
 
 def _unpack(
     tracer: fx.proxy.TracerBase,
-    given: fx.Proxy,
+    argument: fx.Proxy,
     structure: Structure,
     values: Any,
     name: str,
@@ -91,15 +91,15 @@ def _unpack(
 ) -> None:
     """Extract the tensors from an argument, and add checks that the other leaves equal the captured ones."""
     if structure.kind == "tensor":
-        proxies[next(values)] = given
+        proxies[next(values)] = argument
     elif structure.kind == "constant":
         constant = _plain(structure.constant, name)
-        tracer.create_proxy("call_function", functions.require_constant, (name, given, constant), {})
+        tracer.create_proxy("call_function", functions.require_constant, (name, argument, constant), {})
     else:
         get = functions.field if structure.kind == "dict" and structure.name else operator.getitem
         keys = structure.keys if structure.kind == "dict" else range(len(structure.children))
         for key, child in zip(keys, structure.children, strict=True):
-            item = tracer.create_proxy("call_function", get, (given, key), {})
+            item = tracer.create_proxy("call_function", get, (argument, key), {})
             _unpack(tracer, item, child, values, f"{name}[{key!r}]", proxies)
 
 

@@ -35,14 +35,14 @@ class Step(NamedTuple):
         function: the function.
         operands: indices of the positional arguments.
         keywords: names and indices of the keyword arguments.
-        place: index of the result.
+        result: index of the result.
         unneeded: indices of values that no later step needs.
     """
 
     function: Callable[..., Any]
     operands: tuple[int, ...]
     keywords: tuple[tuple[str, int], ...]
-    place: int
+    result: int
     unneeded: tuple[int, ...]
 
 
@@ -72,11 +72,11 @@ class Graph:
     def run(self, module: nn.Module, arguments: Sequence[Any]) -> Any:
         """Compute the result, with the parameters, buffers and modules that `module` holds."""
         values = [module, *arguments, *self.constants, *([None] * len(self.steps))]
-        for function, operands, keywords, place, unneeded in self.steps:
+        for function, operands, keywords, index, unneeded in self.steps:
             if keywords:
-                values[place] = function(*[values[i] for i in operands], **{name: values[i] for name, i in keywords})
+                values[index] = function(*[values[i] for i in operands], **{name: values[i] for name, i in keywords})
             else:
-                values[place] = function(*[values[i] for i in operands])
+                values[index] = function(*[values[i] for i in operands])
             for i in unneeded:
                 values[i] = None
         return values[self.result]
@@ -87,33 +87,33 @@ class Graph:
             return args
         if len(args) > len(self.parameters):
             raise TypeError(f"forward() takes {len(self.parameters)} arguments, given {len(args)}")
-        found, remaining = list(args), dict(kwargs)
+        positional, remaining = list(args), dict(kwargs)
         for name, key, default in self.parameters[len(args) :]:
             if key in remaining:
-                found.append(remaining.pop(key))
+                positional.append(remaining.pop(key))
             elif name in remaining:
-                found.append(remaining.pop(name))
+                positional.append(remaining.pop(name))
             elif default:
-                found.append(default[0])
+                positional.append(default[0])
             else:
                 raise TypeError(f"forward() needs the argument {key!r}")
         if remaining:
             raise TypeError(f"forward() got unknown or repeated arguments: {', '.join(map(repr, remaining))}")
-        return found
+        return positional
 
     @cached_property
     def signature(self) -> Signature:
         """The signature of `forward`, with `self`."""
         kind, nothing = SignatureParameter.POSITIONAL_OR_KEYWORD, SignatureParameter.empty
-        own = [SignatureParameter("self", kind)]
+        parameters = [SignatureParameter("self", kind)]
         for name, _, default in self.parameters:
-            own.append(SignatureParameter(name, kind, default=default[0] if default else nothing))
-        return Signature(own)
+            parameters.append(SignatureParameter(name, kind, default=default[0] if default else nothing))
+        return Signature(parameters)
 
     @cached_property
     def key(self) -> Any:
         """A key that is equal for graphs with the same steps; names of values don't matter."""
-        steps = tuple((step.function, step.operands, step.keywords, step.place) for step in self.steps)
+        steps = tuple((step.function, step.operands, step.keywords, step.result) for step in self.steps)
         return _key(self.parameters), _key(self.constants), steps, self.result
 
 
@@ -138,10 +138,10 @@ def get_state(module: Any, path: Path) -> Any:
     *modules, name = path
     for part in modules:
         module = module._modules[part]
-    found = module._parameters.get(name)
-    if found is None:
-        found = module._buffers.get(name)
-    return getattr(module, name) if found is None else found  # torch.nn.utils.parametrize and prune move it
+    tensor = module._parameters.get(name)
+    if tensor is None:
+        tensor = module._buffers.get(name)
+    return getattr(module, name) if tensor is None else tensor  # torch.nn.utils.parametrize and prune move it
 
 
 def call(module: Any, path: Path, /, *args: Any, **kwargs: Any) -> Any:

@@ -32,13 +32,13 @@ def run(graph: Any, arguments: Sequence[Any]) -> Any:
 
 def _block(block: Any, arguments: Sequence[Any], values: dict[str, Any]) -> list[Any]:
     """Run the nodes of a block, which may use values of the blocks around it."""
-    for place, argument in zip(block.inputs(), arguments, strict=True):
-        values[place.debugName()] = argument
+    for value, argument in zip(block.inputs(), arguments, strict=True):
+        values[value.debugName()] = argument
     for node in block.nodes():
-        results = _node(node, [values[place.debugName()] for place in node.inputs()], values)
-        for place, result in zip(node.outputs(), results, strict=True):
-            values[place.debugName()] = result
-    return [values[place.debugName()] for place in block.outputs()]
+        results = _node(node, [values[value.debugName()] for value in node.inputs()], values)
+        for value, result in zip(node.outputs(), results, strict=True):
+            values[value.debugName()] = result
+    return [values[value.debugName()] for value in block.outputs()]
 
 
 def _node(node: Any, inputs: list[Any], values: dict[str, Any]) -> Sequence[Any]:

@@ -42,10 +42,10 @@ class Part(torch.nn.Module):
         super().__init__()
         vars(self)["source"] = Source(script)
         for name, parameter in script.named_parameters(recurse=False, remove_duplicate=False):
-            place = _place(parameter)  # parts that share a parameter do so here
+            storage = _place(parameter)  # parts that share a parameter do so here
             if not isinstance(parameter, torch.nn.Parameter):  # as in one that was read from a file
                 parameter = torch.nn.Parameter(parameter, requires_grad=parameter.requires_grad)
-            self.register_parameter(name, parameters.setdefault(place, parameter))
+            self.register_parameter(name, parameters.setdefault(storage, parameter))
         for name, buffer in script.named_buffers(recurse=False, remove_duplicate=False):
             self.register_buffer(name, buffer)
         for name, part in script._modules.items():
@@ -56,9 +56,9 @@ class Part(torch.nn.Module):
         """The value of an attribute in the graph."""
         if name == "training":
             return self.training
-        for own in (self._parameters, self._buffers, self._modules):
-            if name in own:
-                return own[name]
+        for members in (self._parameters, self._buffers, self._modules):
+            if name in members:
+                return members[name]
         script = vars(self)["source"].script
         value = script._c.getattr(name)
         if isinstance(value, torch.Tensor) or not _tensors(value):
@@ -115,8 +115,8 @@ def _named(base: type[Part], script: Any, parameters: dict[Any, torch.nn.Paramet
             return ScriptPart.forward(self, *args, **kwargs)
 
         kinds = inspect.Parameter
-        own = kinds("self", kinds.POSITIONAL_ONLY)
-        vars(forward)["__signature__"] = inspect.Signature([own, *_signature(arguments).parameters.values()])
+        self_parameter = kinds("self", kinds.POSITIONAL_ONLY)
+        vars(forward)["__signature__"] = inspect.Signature([self_parameter, *_signature(arguments).parameters.values()])
         members["forward"] = forward
     members["__module__"] = _MANGLED.sub("", script._c.qualified_name).rpartition(".")[0]
     part: Part = type(script.original_name, (base,), members)(script, parameters)

@@ -94,13 +94,13 @@ def nan_to_num(
     if not is_floating(self.dtype):
         return self
     limits = torch.finfo(torch_dtype(self.dtype))
-    for found, value, default in (
+    for condition, value, default in (
         (comparison.isnan(self), nan, 0.0),
         (comparison.equal(self, float("inf")), posinf, limits.max),
         (comparison.equal(self, float("-inf")), neginf, limits.min),
     ):
         (replacement,) = operands(context, self.dtype, default if value is None else value)
-        self = elementwise.where(found, replacement, self)
+        self = elementwise.where(condition, replacement, self)
     return self
 
 

@@ -172,10 +172,10 @@ def tan(z: Complex) -> Complex:
 def asinh(z: Complex) -> Complex:
     """asinh(Tensor self) -> Tensor"""
     # computed in the right half of the plane, where nothing cancels
-    left = comparison.less(z.real, zero(z.real))
-    turned = z.each(lambda part: elementwise.where(left, -part, part))
+    is_left = comparison.less(z.real, zero(z.real))
+    turned = z.each(lambda part: elementwise.where(is_left, -part, part))
     result = log(turned + sqrt(square(turned) + 1.0))
-    return result.each(lambda part: elementwise.where(left, -part, part))
+    return result.each(lambda part: elementwise.where(is_left, -part, part))
 
 
 @_function

@@ -50,8 +50,8 @@ def conv_transpose(
     """
     count = weight.ndim - 2
     if isinstance(groups, SymbolicDim):
-        given = per_dimension(stride, count), both_sides(padding, count), per_dimension(output_padding, count)
-        return counted_groups.conv_transpose(input, weight, bias, *given, per_dimension(dilation, count), groups)
+        windows = per_dimension(stride, count), both_sides(padding, count), per_dimension(output_padding, count)
+        return counted_groups.conv_transpose(input, weight, bias, *windows, per_dimension(dilation, count), groups)
     y = ops.conv_transpose(
         add_batch(input, count),
         weight,

@@ -35,10 +35,10 @@ def indices_of_mask(context: Context, mask: SymbolicTensor, count: Dim | None) -
     """The indices of a mask's true elements, int64 (count,) per axis; `count` is None if torch has no size for it."""
     if count is None:
         count = symbol(context.builder.new_symbol())
-        found = data_dependent.nonzero(mask, symbols=(str(count),))
+        indices = data_dependent.nonzero(mask, symbols=(str(count),))
     else:
-        found = _nonzero(context, mask, count)
-    return [shaping.reshape(part(found, 1, axis, axis + 1), shape=(count,)) for axis in range(mask.ndim)]
+        indices = _nonzero(context, mask, count)
+    return [shaping.reshape(part(indices, 1, axis, axis + 1), shape=(count,)) for axis in range(mask.ndim)]
 
 
 def _nonzero(context: Context, x: SymbolicTensor, count: Dim) -> Any:
@@ -59,9 +59,9 @@ def nonzero_static(context: Context, self: SymbolicTensor, *, size: int, fill_va
     if self.ndim == 0 or size == 0:
         return context.builder.create(creation.full, shape=context.shape, value=0, dtype=INT64)
     count = context.builder.new_symbol()
-    found = data_dependent.nonzero(self, symbols=(count,))
+    indices = data_dependent.nonzero(self, symbols=(count,))
     filler = context.builder.create(creation.full, shape=(size, self.ndim), value=fill_value, dtype=INT64)
-    rows = slicing.concat(found, filler, axis=0)
+    rows = slicing.concat(indices, filler, axis=0)
     return part(rows, 0, 0, size)
 
 

@@ -88,8 +88,8 @@ def _largest(context: Context, rows: Any, share: Any, bag: Any) -> Any:
     counted = comparison.greater(shaping.reshape(share, shape=(rows.shape[0], 1)), zero)
     places = shaping.expand(shaping.reshape(bag, shape=(rows.shape[0], 1)), shape=rows.shape)
     empty = creation.full_like(rows, float("-inf"), context.shape)
-    found = indexing.scatter(empty, places, elementwise.where(counted, rows, lowest), axis=0, reduction="max")
-    return elementwise.where(comparison.equal(found, lowest), zero, found)
+    largest = indexing.scatter(empty, places, elementwise.where(counted, rows, lowest), axis=0, reduction="max")
+    return elementwise.where(comparison.equal(largest, lowest), zero, largest)
 
 
 @aten("aten.embedding_renorm.default")

@@ -43,9 +43,9 @@ def fft_c2r(context: Context, self: Complex, dim: list[int], normalization: int,
     axis, size = axes[-1], self.shape[axes[-1]]
     # The terms of the missing half of the last axis are the complex conjugates of their mirror images. The first
     # element has no mirror image, nor has the one in the middle, if there is one.
-    place = context.builder.create(creation.arange, start=0, stop=size, step=1, dtype=INT64)
+    positions = context.builder.create(creation.arange, start=0, stop=size, step=1, dtype=INT64)
     alone = comparison.logical_or(
-        comparison.equal(place, 0), comparison.equal(place + place, scalar(context, last_dim_size, INT64))
+        comparison.equal(positions, 0), comparison.equal(positions + positions, scalar(context, last_dim_size, INT64))
     )
     weights = elementwise.where(alone, *operands(context, context.dtype, 1.0, 2.0))
     x = x * shaping.reshape(weights, shape=(size, *[1] * (self.ndim - 1 - axis)))

@@ -36,8 +36,8 @@ def searchsorted(
 def _search(context: Context, boundaries: SymbolicTensor, values: Any, right: bool) -> Any:
     boundaries, x = operands(context, promote(boundaries, values), boundaries, values)
     shape = x.shape if x.ndim else (1,) * boundaries.ndim
-    found = ops.searchsorted(boundaries, shaping.reshape(x, shape=shape), right=right)
-    return cast(shaping.reshape(found, shape=context.shape), context.dtype)
+    bins = ops.searchsorted(boundaries, shaping.reshape(x, shape=shape), right=right)
+    return cast(shaping.reshape(bins, shape=context.shape), context.dtype)
 
 
 # ---- counts ----
@@ -50,8 +50,8 @@ def histc(context: Context, self: SymbolicTensor, bins: int = 100, min: Any = 0,
     if x.shape[0] == 0 and min == max:
         return creation.full_like(x, 0, shape=(bins,))
     low, high = _limits(context, x) if min == max else operands(context, x.dtype, min, max)
-    place = _to_int64((x - low) * operands(context, x.dtype, bins)[0] / (high - low))
-    return _count(context, x, place, low, high, bins, None)
+    bin_indices = _to_int64((x - low) * operands(context, x.dtype, bins)[0] / (high - low))
+    return _count(context, x, bin_indices, low, high, bins, None)
 
 
 def _limits(context: Context, x: SymbolicTensor) -> tuple[Any, Any]:
@@ -68,16 +68,18 @@ def _to_int64(x: SymbolicTensor) -> Any:
 
 
 def _count(
-    context: Context, x: SymbolicTensor, place: Any, low: Any, high: Any, bins: int, weight: SymbolicTensor | None
+    context: Context, x: SymbolicTensor, bin_indices: Any, low: Any, high: Any, bins: int, weight: SymbolicTensor | None
 ) -> Any:
     """The number of elements (or their total weight) in each bin; the last bin includes its right bound."""
     last, nothing = operands(context, INT64, bins - 1, 0)
     inside = comparison.logical_and(comparison.greater_equal(x, low), comparison.less_equal(x, high))
-    place = elementwise.where(inside, elementwise.minimum(elementwise.maximum(place, nothing), last), nothing)
+    bin_indices = elementwise.where(
+        inside, elementwise.minimum(elementwise.maximum(bin_indices, nothing), last), nothing
+    )
     share = cast(inside, x.dtype)
     if weight is not None:
         share = share * shaping.reshape(cast(weight, x.dtype), shape=x.shape)
-    return indexing.index_add(creation.full_like(x, 0, shape=(bins,)), place, share, axis=0)
+    return indexing.index_add(creation.full_like(x, 0, shape=(bins,)), bin_indices, share, axis=0)
 
 
 @aten("aten.histogram.bin_ct")
@@ -119,9 +121,9 @@ def _histogram(
 ) -> tuple[Any, Any]:
     bins = edges.shape[0] - 1
     (one,) = operands(context, INT64, 1)
-    place = ops.searchsorted(edges, x, right=True) - one
+    bin_indices = ops.searchsorted(edges, x, right=True) - one
     low, high = (shaping.reshape(part(edges, 0, i, i + 1), shape=()) for i in (0, bins))
-    counts = _count(context, x, place, low, high, bins, weight)
+    counts = _count(context, x, bin_indices, low, high, bins, weight)
     if density:
         widths = part(edges, 0, 1, bins + 1) - part(edges, 0, 0, bins)
         counts = counts / reduction.reduce_sum(counts) / widths
@@ -191,21 +193,21 @@ def histogramdd_of_edges(
     (one,) = operands(context, INT64, 1)
     rows = columns[0].shape[0]
     inside = context.builder.create(creation.full, shape=(rows,), value=True, dtype=BOOL)
-    place: Any = context.builder.create(creation.full, shape=(rows,), value=0, dtype=INT64)
+    bin_indices: Any = context.builder.create(creation.full, shape=(rows,), value=0, dtype=INT64)
     for x, edges in zip(columns, bins, strict=True):
         count = edges.shape[0] - 1
         low, high = (shaping.reshape(part(edges, 0, i, i + 1), shape=()) for i in (0, count))
         is_inside = comparison.logical_and(comparison.greater_equal(x, low), comparison.less_equal(x, high))
         inside = comparison.logical_and(inside, is_inside)
         last, size = operands(context, INT64, count - 1, count)
-        found = elementwise.minimum(ops.searchsorted(edges, x, right=True) - one, last)
-        place = place * size + found
+        along_axis = elementwise.minimum(ops.searchsorted(edges, x, right=True) - one, last)
+        bin_indices = bin_indices * size + along_axis
     (nothing,) = operands(context, INT64, 0)
     share = cast(inside, self.dtype)
     if weight is not None:
         share = share * shaping.reshape(cast(weight, self.dtype), shape=(rows,))
     cells = creation.full_like(self, 0, shape=(product(context.shape),))
-    counts = indexing.index_add(cells, elementwise.where(inside, place, nothing), share, axis=0)
+    counts = indexing.index_add(cells, elementwise.where(inside, bin_indices, nothing), share, axis=0)
     counts = shaping.reshape(counts, shape=context.shape)
     if density:
         counts = counts / reduction.reduce_sum(counts)

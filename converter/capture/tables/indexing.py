@@ -69,8 +69,8 @@ def index(context: Context, self: SymbolicTensor, indices: list[SymbolicTensor |
     if len(axes) == 1:
         return indexing.take(self, indices[axes[0]], axis=axes[0])
     order, inverse = _indexed_axes_first(axes, self.ndim, len(_broadcast(indices)))
-    found = indexing.gather_nd(_transpose(self, order), _coordinates(indices))
-    return _transpose(found, inverse)
+    elements = indexing.gather_nd(_transpose(self, order), _coordinates(indices))
+    return _transpose(elements, inverse)
 
 
 @aten("aten.index_put.default", "aten._unsafe_index_put.default")
@@ -98,8 +98,8 @@ def index_put(
     result_shape = tuple(leading_shape[axis] for axis in result_order)
     updates = shaping.expand(cast(values, self.dtype), shape=result_shape)
     updates = _transpose(updates, _inverse(result_order))
-    written = indexing.scatter_nd(lead, _coordinates(indices), updates, reduction="add" if accumulate else "none")
-    return _transpose(written, _inverse(order))
+    result = indexing.scatter_nd(lead, _coordinates(indices), updates, reduction="add" if accumulate else "none")
+    return _transpose(result, _inverse(order))
 
 
 def _is_mask(index: SymbolicTensor | None) -> bool:
@@ -110,10 +110,10 @@ def _without_masks(
     context: Context, indices: list[SymbolicTensor | None], count: Dim | None
 ) -> list[SymbolicTensor | None]:
     """The indices, with each mask replaced by the indices of its true elements, one tensor per axis of the mask."""
-    found: list[SymbolicTensor | None] = []
+    result: list[SymbolicTensor | None] = []
     for index in indices:
-        found += indices_of_mask(context, index, count) if index is not None and _is_mask(index) else [index]
-    return found
+        result += indices_of_mask(context, index, count) if index is not None and _is_mask(index) else [index]
+    return result
 
 
 def _last_indexed(indices: list[SymbolicTensor | None]) -> int:

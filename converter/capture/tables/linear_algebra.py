@@ -254,9 +254,9 @@ def _first_zero(context: Context, factors: Any, pivots: SymbolicTensor) -> Any:
     if size == 0:
         return zeros(context, pivots.shape[:-1], INT32)
     is_zero = equal(absolute(diagonal(factors)), np.zeros((), factors.dtype))
-    found = cast(logical_and(is_zero, greater(pivots, np.zeros((), INT32))), INT32)
-    place = cast(sorting.argmax(found, axis=-1) + 1, INT32)
-    return place * reduction.reduce_max(found, axes=(-1,))
+    is_singular = cast(logical_and(is_zero, greater(pivots, np.zeros((), INT32))), INT32)
+    position = cast(sorting.argmax(is_singular, axis=-1) + 1, INT32)
+    return position * reduction.reduce_max(is_singular, axes=(-1,))
 
 
 @aten_real_and_complex("aten.linalg_ldl_solve.default")

@@ -102,15 +102,15 @@ def aminmax(context: Context, self: SymbolicTensor, *, dim: int | None = None, k
 @aten("aten.any.default", "aten.any.dim", "aten.any.dims", "aten._is_any_true.default")
 def any_dims(context: Context, self: SymbolicTensor, dim: Any = None, keepdim: bool = False) -> Any:
     """any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
-    found = reduction.reduce_any(cast(self, BOOL), axes=axes_of(dim), keepdims=keepdim)
-    return cast(found, context.dtype)
+    result = reduction.reduce_any(cast(self, BOOL), axes=axes_of(dim), keepdims=keepdim)
+    return cast(result, context.dtype)
 
 
 @aten("aten.all.default", "aten.all.dim", "aten.all.dims", "aten._is_all_true.default")
 def all_dims(context: Context, self: SymbolicTensor, dim: Any = None, keepdim: bool = False) -> Any:
     """all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
-    found = reduction.reduce_all(cast(self, BOOL), axes=axes_of(dim), keepdims=keepdim)
-    return cast(found, context.dtype)
+    result = reduction.reduce_all(cast(self, BOOL), axes=axes_of(dim), keepdims=keepdim)
+    return cast(result, context.dtype)
 
 
 # ---- variance ----

@@ -30,16 +30,16 @@ def repeat_until(
     step: Callable[..., Sequence[Any]],
     limit: SymbolicTensor,
     state: Sequence[SymbolicTensor],
-    *given: SymbolicTensor,
+    *constants: SymbolicTensor,
 ) -> tuple[SymbolicTensor, ...]:
     """Run `step` at most `limit` times: `step` takes its number, the state and the constant operands.
 
     It returns whether to continue, and the new state.
     """
-    types = [limit.value.type, *(x.value.type for x in (*state, *given))]
+    types = [limit.value.type, *(x.value.type for x in (*state, *constants))]
     body = trace_subprogram(step, types, "steps")
     starts = context.builder.constant(True, BOOL)
-    return as_tuple(loops.loop(limit, starts, *state, *given, body=body, carried=len(state)))
+    return as_tuple(loops.loop(limit, starts, *state, *constants, body=body, carried=len(state)))
 
 
 # ---- orthogonal polynomials ----

@@ -25,8 +25,8 @@ def translation_of(op: Op, schema: Any) -> Translation:
 
     bind = binder(schema)
 
-    def translation(context: Context, *given: Any, **named: Any) -> Any:
-        values = bind(given, named)
+    def translation(context: Context, *args: Any, **named: Any) -> Any:
+        values = bind(args, named)
         tensors = operands(context, context.dtype, *(values[name] for name in names[:count]))
         if op.traits.whole and not is_floating(context.dtype):
             return tensors[0]

@@ -48,10 +48,10 @@ def grid_sampler(
     def number(size: Dim) -> Any:
         return float(size) if isinstance(size, int) else operands(context, dtype, size)[0]
 
-    found = grid_sample(
+    samples = grid_sample(
         cast(input, dtype), cast(grid, dtype), interpolation_mode, padding_mode, align_corners, number=number
     )
-    return cast(found, context.dtype)
+    return cast(samples, context.dtype)
 
 
 def grid_sample(
@@ -83,8 +83,10 @@ def grid_sample(
     for taps in itertools.product(*(list(_taps(x, interpolation)) for x in axes)):
         weight: Any = None
         at = []
-        for (place, share), size in zip(taps, sizes, strict=True):
-            at.append(_bounded(place, number(size), padding, align_corners) if interpolation == BICUBIC else place)
+        for (coordinate, share), size in zip(taps, sizes, strict=True):
+            at.append(
+                _bounded(coordinate, number(size), padding, align_corners) if interpolation == BICUBIC else coordinate
+            )
             weight = share if weight is None else weight * share
         term = _read(flat, at, sizes, number)
         term = term if weight is None else term * shaping.reshape(weight, shape=(points[0], 1, points[1]))
@@ -154,12 +156,12 @@ def _read(flat: Any, at: list[Any], sizes: Any, number: Number) -> Any:
         clamped = elementwise.maximum(elementwise.minimum(x, _number_like(x, number(size) - 1.0)), _number_like(x, 0.0))
         is_inside = comparison.equal(clamped, x)
         inside = is_inside if inside is None else comparison.logical_and(inside, is_inside)
-        place = cast(clamped, INT64)
+        coordinate = cast(clamped, INT64)
         scale = size if isinstance(size, int) else cast(number(size), INT64)
-        index = place if index is None else index * scale + place
+        index = coordinate if index is None else index * scale + coordinate
     batch, channels, _ = flat.shape
     shape = (batch, channels, index.shape[1])
     index = shaping.expand(shaping.reshape(index, shape=(batch, 1, index.shape[1])), shape=shape)
-    found = indexing.gather(flat, index, axis=2)
-    mask = cast(shaping.reshape(inside, shape=(batch, 1, inside.shape[1])), found.dtype)
-    return found * mask
+    elements = indexing.gather(flat, index, axis=2)
+    mask = cast(shaping.reshape(inside, shape=(batch, 1, inside.shape[1])), elements.dtype)
+    return elements * mask

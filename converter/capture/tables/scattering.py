@@ -88,8 +88,8 @@ def _scatter(x: SymbolicTensor, dim: int, index: SymbolicTensor, src: SymbolicTe
     if x.ndim == 0 or index.ndim == 0:  # a tensor of rank 0 counts as a vector of one element
         flat = (shaping.reshape(t, shape=(product(t.shape),)) for t in (x, index, src))
         lying, places, updates = flat
-        written = indexing.scatter(lying, places, _trim(updates, places), axis=0, reduction=reduction)
-        return shaping.reshape(written, shape=x.shape)
+        result = indexing.scatter(lying, places, _trim(updates, places), axis=0, reduction=reduction)
+        return shaping.reshape(result, shape=x.shape)
     return indexing.scatter(x, index, _trim(src, index), axis=normalize_axis(dim, x.ndim), reduction=reduction)
 
 

@@ -33,7 +33,7 @@ def ctc_loss(
     if single:
         log_probs = shaping.reshape(log_probs, shape=(log_probs.shape[0], 1, log_probs.shape[1]))
     batch = log_probs.shape[1]
-    steps, lengths = (_vector(context, given) for given in (input_lengths, target_lengths))
+    steps, lengths = (_vector(context, vector) for vector in (input_lengths, target_lengths))
     longest = max(target_lengths, default=0) if isinstance(target_lengths, (list, tuple)) else None
     classes = cast(targets, INT64)
     if targets.ndim == 1:

@@ -72,11 +72,11 @@ def slice_tensor(
     return part(self, axis, first, last, step)
 
 
-def _depends_on_bounds(length: Dim, *known: Any) -> bool:
+def _depends_on_bounds(length: Dim, *sizes: Any) -> bool:
     """Whether a length is a separate symbol, which depends on the values of the bounds."""
     if not isinstance(length, SymbolicDim) or str(length) not in length.symbols():
         return False
-    return not any(str(length) in dim.symbols() for dim in known if isinstance(dim, SymbolicDim))
+    return not any(str(length) in dim.symbols() for dim in sizes if isinstance(dim, SymbolicDim))
 
 
 def _slice_at_run_time(context: Context, x: SymbolicTensor, axis: int, start: Any, end: Any, step: int) -> Any:
@@ -84,10 +84,10 @@ def _slice_at_run_time(context: Context, x: SymbolicTensor, axis: int, start: An
     size, zero, stride = operands(context, INT64, x.shape[axis], 0, step)
     bounds = []
     for bound, absent in ((start, 0), (end, x.shape[axis])):
-        given = absent if bound is None or (isinstance(bound, int) and bound >= sys.maxsize) else bound
-        place = operands(context, INT64, given)[0]
-        place = elementwise.where(comparison.less(place, zero), place + size, place)
-        bounds.append(elementwise.minimum(elementwise.maximum(place, zero), size))
+        number = absent if bound is None or (isinstance(bound, int) and bound >= sys.maxsize) else bound
+        position = operands(context, INT64, number)[0]
+        position = elementwise.where(comparison.less(position, zero), position + size, position)
+        bounds.append(elementwise.minimum(elementwise.maximum(position, zero), size))
     first, last = bounds
     rounded = last - first + stride - operands(context, INT64, 1)[0]
     count = rounding.floor_divide(elementwise.maximum(rounded, zero), stride)

@@ -36,23 +36,23 @@ def explicit_as_strided_scatter(
 ) -> Any:
     """`as_strided_scatter` with torch's own gradient, the cotangent where `self` is overwritten: see `strided_marks`"""
     memory, order, begin = _memory(context, self)
-    written, places, updates = _write(context, memory, src, stride, storage_offset, begin)
-    if not is_floating(written.dtype):
-        return _from_memory(written, self, order)
+    result, places, updates = _write(context, memory, src, stride, storage_offset, begin)
+    if not is_floating(result.dtype):
+        return _from_memory(result, self, order)
 
     def backward(
         memory: SymbolicTensor,
         updates: SymbolicTensor,
         places: SymbolicTensor,
-        written: SymbolicTensor,
+        result: SymbolicTensor,
         g: SymbolicTensor,
     ) -> list[Any]:
-        taken = indexing.take(g, places, axis=0)
-        return [indexing.scatter(creation.full_like(g, 0, shape=g.shape), places, taken, axis=0), taken]
+        overwritten = indexing.take(g, places, axis=0)
+        return [indexing.scatter(creation.full_like(g, 0, shape=g.shape), places, overwritten, axis=0), overwritten]
 
-    types = [x.value.type for x in (memory, updates, places, written, written)]
+    types = [x.value.type for x in (memory, updates, places, result, result)]
     program = trace_subprogram(backward, types, "as_strided_scatter.backward")
-    return _from_memory(own_gradient(written, memory, updates, places, outputs=1, backward=program), self, order)
+    return _from_memory(own_gradient(result, memory, updates, places, outputs=1, backward=program), self, order)
 
 
 def _write(

@@ -107,8 +107,8 @@ def schema_of(target: str) -> Any:
 def _translation(schema: Any, call: Call) -> Translation:
     bind = binder(schema)
 
-    def translation(context: Context, *given: Any, **named: Any) -> Any:
-        args, kwargs = call.arguments({"context": context, **bind(given, named)})
+    def translation(context: Context, *positional: Any, **named: Any) -> Any:
+        args, kwargs = call.arguments({"context": context, **bind(positional, named)})
         return call.function(*args, **kwargs)
 
     describe(translation, schema)
@@ -119,7 +119,7 @@ def binder(schema: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str,
     """Return a function that returns all arguments of an operator by name, for those that are given."""
     names = [argument.name for argument in schema.arguments]
     defaults = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
-    return lambda given, named: {**defaults, **dict(zip(names, given, strict=False)), **named}
+    return lambda args, named: {**defaults, **dict(zip(names, args, strict=False)), **named}
 
 
 def describe(translation: Translation, schema: Any) -> None:

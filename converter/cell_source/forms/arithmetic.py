@@ -58,8 +58,10 @@ def _(o: Operation) -> Expression:
     op = get(o.node.op)
     operands = [o.x().text] if len(op.input_names) == 1 else [o.n(i).text for i in range(len(op.input_names))]
     others = {name: value for name, value in o.node.attributes.items() if value != op.attribute_defaults[name]}
-    given = {name: f'"{value}"' if isinstance(value, str) else o.literal(value, name) for name, value in others.items()}
-    return call(f"ops.{OTHER_NAMES.get(op.name, op.name)}", *operands, **given)
+    settings = {
+        name: f'"{value}"' if isinstance(value, str) else o.literal(value, name) for name, value in others.items()
+    }
+    return call(f"ops.{OTHER_NAMES.get(op.name, op.name)}", *operands, **settings)
 
 
 @form("neg")
@@ -176,8 +178,8 @@ def _(o: Operation) -> Expression:
     if axis is None:
         raise UnsupportedForm("keepdims without an axis")
     name, flag = ("dim", "keepdim") if o.node.op == "argmax" else ("axis", "keepdims")
-    found = call(f"ops.{o.node.op}", x.text, **{name: o.literal(axis, "axis"), flag: _flag(o["keepdims"])})
-    return method(found, "astype", o.dtype(INT64))
+    index = call(f"ops.{o.node.op}", x.text, **{name: o.literal(axis, "axis"), flag: _flag(o["keepdims"])})
+    return method(index, "astype", o.dtype(INT64))
 
 
 # ---- scans and order ----
@@ -190,24 +192,24 @@ def _(o: Operation) -> Expression:
 
 @form("cummax", "cummin")
 def _(o: Operation) -> MultiOutput:
-    found = call(f"ops.{o.node.op}", o.x().text, o.literal(o["axis"], "axis"))
-    return _values_and_indices(found)
+    result = call(f"ops.{o.node.op}", o.x().text, o.literal(o["axis"], "axis"))
+    return _values_and_indices(result)
 
 
 @form("sort")
 def _(o: Operation) -> MultiOutput:
-    found = call("ops.sort", o.x().text, o.literal(o["axis"], "axis"), descending=_flag(o["descending"]))
-    return _values_and_indices(found)
+    result = call("ops.sort", o.x().text, o.literal(o["axis"], "axis"), descending=_flag(o["descending"]))
+    return _values_and_indices(result)
 
 
 @form("topk")
 def _(o: Operation) -> MultiOutput:
     largest = None if o["largest"] else "False"
     axis = o["axis"] % o.type().rank
-    found = call("ops.topk", o.x().text, o.size(o["k"], "k"), dim=o.literal(axis, "axis"), largest=largest)
-    return _values_and_indices(found)
+    result = call("ops.topk", o.x().text, o.size(o["k"], "k"), dim=o.literal(axis, "axis"), largest=largest)
+    return _values_and_indices(result)
 
 
-def _values_and_indices(found: Expression) -> MultiOutput:
+def _values_and_indices(result: Expression) -> MultiOutput:
     """The indices of these operators are int32 or int64, depending on operator and version."""
-    return MultiOutput(found, (None, lambda indices: method(indices, "astype", "ms.int64")))
+    return MultiOutput(result, (None, lambda indices: method(indices, "astype", "ms.int64")))

@@ -101,8 +101,8 @@ def _scatter(o: Operation, how: str, indices: Expression, updates: Expression, a
     x = o.x(0)
     if axis:
         x, updates = (method(t, "swapaxes", "0", str(axis)) for t in (x, updates))
-    found = call(f"ops.{how}()", x.text, method(indices, "expand_dims", "-1").text, updates.text)
-    return method(found, "swapaxes", "0", str(axis)) if axis else found
+    result = call(f"ops.{how}()", x.text, method(indices, "expand_dims", "-1").text, updates.text)
+    return method(result, "swapaxes", "0", str(axis)) if axis else result
 
 
 @form("class_index")

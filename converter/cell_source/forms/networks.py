@@ -189,7 +189,7 @@ def _(o: Operation) -> MultiOutput:
     if along_one:
         kernel, stride, dilation, padding = (1, *kernel), (1, *stride), (1, *dilation), (0, *padding)
         x = method(x, "expand_dims", "2")
-    found = call(
+    pooled = call(
         f"ops.max_pool{len(kernel)}d",
         x.text,
         o.each(kernel, "kernel_size"),
@@ -200,8 +200,8 @@ def _(o: Operation) -> MultiOutput:
         return_indices="True",
     )
     if not along_one:
-        return MultiOutput(found, (None, _as_int64))
-    return MultiOutput(found, (_without_axis_2, lambda indices: _as_int64(_without_axis_2(indices))))
+        return MultiOutput(pooled, (None, _as_int64))
+    return MultiOutput(pooled, (_without_axis_2, lambda indices: _as_int64(_without_axis_2(indices))))
 
 
 def _without_axis_2(x: Expression) -> Expression:
@@ -238,10 +238,10 @@ def _(o: Operation) -> MultiOutput:
     size = o["output_size"]
     if len(size) == 1:  # as a pool along two axes, which returns indices
         x, sizes = method(o.x(), "expand_dims", "2"), tuple_literal(["1", o.size(size[0], "output_size")])
-        found = call("ops.adaptive_max_pool2d", x.text, sizes, return_indices="True")
-        return MultiOutput(found, (_without_axis_2, lambda indices: _as_int64(_without_axis_2(indices))))
-    found = call(f"ops.adaptive_max_pool{len(size)}d", o.x().text, _output_size(o), return_indices="True")
-    return MultiOutput(found, (None, _as_int64))
+        pooled = call("ops.adaptive_max_pool2d", x.text, sizes, return_indices="True")
+        return MultiOutput(pooled, (_without_axis_2, lambda indices: _as_int64(_without_axis_2(indices))))
+    pooled = call(f"ops.adaptive_max_pool{len(size)}d", o.x().text, _output_size(o), return_indices="True")
+    return MultiOutput(pooled, (None, _as_int64))
 
 
 def _output_size(o: Operation) -> str:

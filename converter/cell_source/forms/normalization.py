@@ -66,8 +66,8 @@ def _(o: Operation) -> Expression:
 def _(o: Operation) -> MultiOutput:
     o.scope.use("batch_norm")
     eps = o.literal(o["eps"], "eps")
-    found = call("batch_norm", o.x().text, weight=o.optional(1), bias=o.optional(2), eps=eps)
-    return MultiOutput(found, (None, None, None))
+    result = call("batch_norm", o.x().text, weight=o.optional(1), bias=o.optional(2), eps=eps)
+    return MultiOutput(result, (None, None, None))
 
 
 @form("standardize")

@@ -12,11 +12,11 @@ def _(o: Operation) -> MultiOutput:
     o.scope.use(op)
     weights = 3 if op == "lstm" else 2
     names = ["bias_ih", "bias_hh", *(["weight_hr"] if op == "lstm" else []), "lengths"]
-    found = call(
+    result = call(
         op,
         *(o.x(i).text for i in range(weights + 2)),
         **{name: o.optional(weights + 2 + i) for i, name in enumerate(names)},
         reverse="True" if o["reverse"] else None,
         relu="True" if op == "rnn" and o["nonlinearity"] == "relu" else None,
     )
-    return MultiOutput(found, (None,) * len(o.node.outputs))
+    return MultiOutput(result, (None,) * len(o.node.outputs))

@@ -136,8 +136,8 @@ def _(o: Operation) -> Expression:
     name = "triu" if o["upper"] else "tril"
     diagonal = o.literal(o["k"], "diagonal") if o["k"] else None
     if o.type().dtype == BOOL:
-        found = call(f"ops.{name}", method(o.x(), "astype", "ms.int32").text, diagonal=diagonal)
-        return method(found, "astype", "ms.bool_")
+        triangle = call(f"ops.{name}", method(o.x(), "astype", "ms.int32").text, diagonal=diagonal)
+        return method(triangle, "astype", "ms.bool_")
     return call(f"ops.{name}", o.x().text, diagonal=diagonal)
 
 

@@ -133,13 +133,13 @@ class Operation(Attributes):
         """Operand `i`: a number if it is a constant of rank 0 beside a tensor."""
         value = self.node.inputs[i]
         assert value is not None, f"op {self.node.op} has no operand {i}"
-        found = self.scope.scalar(value)
+        number = self.scope.scalar(value)
         others = (v for j, v in enumerate(self.node.inputs) if j != i and v is not None)
-        if found is None or not any(self.scope.scalar(v) is None and v.dtype == value.dtype for v in others):
+        if number is None or not any(self.scope.scalar(v) is None and v.dtype == value.dtype for v in others):
             return self.x(i)
         if value.dtype.kind not in "iub":
-            found = float(found)
-        return Expression(self.literal(found, "value"), NEGATION if found < 0 else ATOM)
+            number = float(number)
+        return Expression(self.literal(number, "value"), NEGATION if number < 0 else ATOM)
 
     def optional(self, i: int) -> str | None:
         """The text of operand `i`; None if it is absent."""

@@ -69,7 +69,7 @@ class CellModule(structure.Module):
         """The name of a parameter or buffer in the generated layer."""
         if self.layer is None:
             return attribute
-        return next(name for name, own in self.layer.names.items() if own == attribute)
+        return next(name for name, qualified in self.layer.names.items() if qualified == attribute)
 
     def path_from(self, above: CellModule) -> str:
         """The expression of the module in a method of a containing module, or of itself."""
@@ -124,12 +124,14 @@ class CellNetwork(structure.Network[CellModule]):
         for flow in self.flows[1:]:
             self._borrow(self.module_of(self.flows[flow.call.parent or 0]), self.module_of(flow))
 
-    def name_sizes(self, taken: Iterable[str]) -> None:
-        """Name the symbols; each keeps its name if that is valid in the source and isn't in `taken`."""
+    def name_sizes(self, reserved: Iterable[str]) -> None:
+        """Name the symbols; each keeps its name if that is valid in the source and isn't in `reserved`."""
         values = [*self.program.inputs, *(value for node in self.nodes for value in node.outputs)]
-        used = [*RESERVED, *taken]
+        all_reserved = [*RESERVED, *reserved]
         for symbol in sorted(symbols_in(*(value.shape for value in values)) | self.size_sources.keys()):
-            self.size_names[symbol] = unique_name(identifier(symbol, "size"), [*used, *self.size_names.values()])
+            self.size_names[symbol] = unique_name(
+                identifier(symbol, "size"), [*all_reserved, *self.size_names.values()]
+            )
 
     def size_arguments(self, interface: Interface) -> list[str]:
         """The names of the sizes that a call receives."""

@@ -56,10 +56,10 @@ class Leaf(Attributes):
         for name, i in operands.items():
             value = self.node.inputs[i] if i < len(self.node.inputs) else None
             if value is not None:
-                own = [attribute for module, attribute in self.network.owners(value) if module is self.module]
-                if not own:
+                attributes = [attribute for module, attribute in self.network.owners(value) if module is self.module]
+                if not attributes:
                     return None
-                names[name] = own[0]
+                names[name] = attributes[0]
         trained = {a for a, name in self.module.state.items() if name in self.network.program.parameters}
         return names if trained <= set(names.values()) else None
 
@@ -73,9 +73,9 @@ def known_layer(network: CellNetwork, module: CellModule) -> Layer | None:
     """The known layer that represents a module in all its calls; None if there is none."""
     if not module.calls or module.children:
         return None
-    found = [_recognize_call(network, module, flow) for flow in module.calls]
-    texts = {None if one is None else fill_holes(one.text, network.literals.text) for one in found}
-    return found[0] if len(texts) == 1 else None
+    layers = [_recognize_call(network, module, flow) for flow in module.calls]
+    texts = {None if layer is None else fill_holes(layer.text, network.literals.text) for layer in layers}
+    return layers[0] if len(texts) == 1 else None
 
 
 def _recognize_call(network: CellNetwork, module: CellModule, flow: Flow) -> Layer | None:

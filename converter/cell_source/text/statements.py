@@ -68,35 +68,35 @@ def assign_names(
     last = {value: i for i, statement in enumerate(statements) for value in marks.within(statement.text)}
     names = dict(arguments)
     holders = {name: value for value, name in arguments.items()}
-    taken = set(protected)
+    reserved = set(protected)
     lines: list[str] = []
     for i, statement in enumerate(statements):
         text = marks.fill(statement.text, names.__getitem__)
         read = marks.within(statement.text)
         last_used = {value for value in read if last[value] == i}
-        free = {name for name, value in holders.items() if last.get(value, -1) <= i} - taken
-        left: list[str] = []
+        free = {name for name, value in holders.items() if last.get(value, -1) <= i} - reserved
+        targets: list[str] = []
         for k, target in enumerate(statement.targets):
             if target is None:
-                left.append("_")
+                targets.append("_")
                 continue
             hints = [*(statement.hints[k] if statement.hints else ())]
             if read and read[0] in last_used and is_floating(read[0].dtype) == is_floating(target.dtype):
                 hints.append(names[read[0]])
             hints += [statement.fallback, *(names[value] for value in read[:1])]
-            name = _choose_name(hints, {n for n in holders if n not in free} | taken | set(left))
+            name = _choose_name(hints, {n for n in holders if n not in free} | reserved | set(targets))
             names[target] = name
             holders[name] = target
-            left.append(name)
-        lines.append(f"{statement.pattern.format(*left)} = {text}" if left else text)
+            targets.append(name)
+        lines.append(f"{statement.pattern.format(*targets)} = {text}" if targets else text)
     return lines
 
 
-def _choose_name(hints: Sequence[str], taken: set[str]) -> str:
+def _choose_name(hints: Sequence[str], reserved: set[str]) -> str:
     """The first free hint, else the first hint with a number."""
     candidates = [name for name in hints if name] or ["x"]
-    free = next((name for name in candidates if name not in taken), None)
-    return free or unique_name(re.sub(r"_\d+$", "", candidates[0]), taken)
+    free = next((name for name in candidates if name not in reserved), None)
+    return free or unique_name(re.sub(r"_\d+$", "", candidates[0]), reserved)
 
 
 def assigned_names(line: str) -> list[str]:

@@ -49,8 +49,8 @@ def scan(
 
     order = [*initial, *sliced, *constants]
     types = [x.value.type for x in order]
-    for place in range(num_carry, num_carry + len(sliced)):
-        types[place] = types[place].with_shape(types[place].shape[1:])
+    for index in range(num_carry, num_carry + len(sliced)):
+        types[index] = types[index].with_shape(types[index].shape[1:])
     program = trace_subprogram(body, types, "scan")
     return as_tuple(loops.scan(*order, body=program, carried=num_carry, scanned=len(sliced), reverse=bool(reverse)))
 

@@ -57,16 +57,16 @@ def _gather_elements(reader: Any, x: Any, places: Any, numbers: Any, slice_sizes
     if not covered or tuple(numbers.collapsed_slice_dims) != axes:
         raise Unsupported("slices in a batch of indices")
     at = list(numbers.start_indices_batching_dims)
-    own = [axis for axis in range(places.ndim - 1) if axis not in at]
+    other_axes = [axis for axis in range(places.ndim - 1) if axis not in at]
     flat = shaping.reshape(places, shape=tuple(places.shape[:-1]))
-    count = int(np.prod([places.shape[axis] for axis in own]))
-    ordered = shaping.transpose(flat, permutation=(*at, *own))
+    count = int(np.prod([places.shape[axis] for axis in other_axes]))
+    ordered = shaping.transpose(flat, permutation=(*at, *other_axes))
     ordered = shaping.reshape(ordered, shape=(*(x.shape[axis] for axis in batching), count))
     limit = np.array(x.shape[axes[0]] - 1, np.int64)
     ordered = elementwise.minimum(elementwise.maximum(ordered, np.array(0, np.int64)), limit)
     y = indexing.gather(shaping.transpose(x, permutation=(*batching, *axes)), ordered, axis=x.ndim - 1)
-    y = shaping.reshape(y, shape=tuple(places.shape[axis] for axis in (*at, *own)))
-    return shaping.transpose(y, permutation=tuple(np.argsort([*at, *own]).tolist()))
+    y = shaping.reshape(y, shape=tuple(places.shape[axis] for axis in (*at, *other_axes)))
+    return shaping.transpose(y, permutation=tuple(np.argsort([*at, *other_axes]).tolist()))
 
 
 def _gather_slices(reader: Any, x: Any, places: Any, numbers: Any, slice_sizes: Sequence[int]) -> Any:
@@ -74,8 +74,8 @@ def _gather_slices(reader: Any, x: Any, places: Any, numbers: Any, slice_sizes: 
     if places.ndim != 1:
         raise Unsupported("several slices that don't have all elements of an axis")
     starts = {
-        axis: shaping.reshape(indexing.take(places, np.array([place], np.int64), axis=0), shape=())
-        for place, axis in enumerate(numbers.start_index_map)
+        axis: shaping.reshape(indexing.take(places, np.array([index], np.int64), axis=0), shape=())
+        for index, axis in enumerate(numbers.start_index_map)
     }
     for axis, size in enumerate(slice_sizes):
         if axis in starts and size != x.shape[axis]:
@@ -111,12 +111,12 @@ def dynamic_update_slice(reader: Any, x: Any, update: Any, *starts: Any) -> Any:
         begin = elementwise.maximum(cast(start, INT64), np.array(0, np.int64))
         begin = elementwise.minimum(begin, np.array(whole - size, np.int64))
         places = elementwise.sub(reader.constant(np.arange(whole)), begin)
-        own = comparison.logical_and(
+        is_inside = comparison.logical_and(
             comparison.greater_equal(places, np.array(0, np.int64)), comparison.less(places, np.array(size, np.int64))
         )
-        shape = tuple(whole if place == axis else 1 for place in range(x.ndim))
-        own = shaping.reshape(own, shape=shape)
-        inside = own if inside is None else comparison.logical_and(inside, own)
+        shape = tuple(whole if i == axis else 1 for i in range(x.ndim))
+        is_inside = shaping.reshape(is_inside, shape=shape)
+        inside = is_inside if inside is None else comparison.logical_and(inside, is_inside)
         places = elementwise.minimum(elementwise.maximum(places, np.array(0, np.int64)), np.array(size - 1, np.int64))
         update = indexing.take(update, places, axis=axis)
     return update if inside is None else elementwise.where(inside, update, x)

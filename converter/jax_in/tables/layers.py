@@ -79,7 +79,7 @@ def _arranged(x: Any, sizes: Sequence[int], strides: Sequence[int], padding: Any
     if len(spatial) > 3:
         raise Unsupported(f"windows along {len(spatial)} axes")
     others = [axis for axis in range(x.ndim) if axis not in spatial]
-    before, after = (tuple(int(pair[place]) for pair in padding) for place in (0, 1))
+    before, after = (tuple(int(pair[end]) for pair in padding) for end in (0, 1))
     if any(before) or any(after):
         x = slicing.pad(x, before=before, after=after, value=value)
     order = (*others, *spatial)

@@ -105,14 +105,14 @@ def rev(reader: Any, x: Any, *, dimensions: Sequence[int]) -> Any:
 @primitive("pad")
 def pad(reader: Any, x: Any, value: Any, *, padding_config: Sequence[tuple[int, int, int]]) -> Any:
     """lax.pad: padding before and after each axis, and between its elements."""
-    known = reader.known(value)
-    if known is None:
+    constant = reader.known(value)
+    if constant is None:
         raise Unsupported("padding with a value that is known only when the program runs")
-    number = known.item()
+    number = constant.item()
     for axis, (_, _, between) in enumerate(padding_config):
         if between:
             x = _spread(x, axis, between, number)
-    before, after = (tuple(config[place] for config in padding_config) for place in (0, 1))
+    before, after = (tuple(config[end] for config in padding_config) for end in (0, 1))
     return slicing.pad(x, before=before, after=after, value=number) if any(before) or any(after) else x
 
 
@@ -122,7 +122,7 @@ def _spread(x: Any, axis: int, between: int, value: float) -> Any:
     if size < 2:
         return x
     shape = (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :])
-    after = tuple(between if place == axis + 1 else 0 for place in range(len(shape)))
+    after = tuple(between if i == axis + 1 else 0 for i in range(len(shape)))
     x = slicing.pad(shaping.reshape(x, shape=shape), before=(0,) * len(shape), after=after, value=value)
     x = shaping.reshape(x, shape=(*shape[:axis], size * (between + 1), *shape[axis + 2 :]))
     stop = (size - 1) * (between + 1) + 1
@@ -136,7 +136,7 @@ def iota(reader: Any, *, dtype: Any, shape: Sequence[int], dimension: int, **_: 
 
 
 def _ramp(size: int, rank: int, axis: int) -> np.ndarray[Any, Any]:
-    return np.arange(size).reshape(tuple(size if place == axis else 1 for place in range(rank)))
+    return np.arange(size).reshape(tuple(size if i == axis else 1 for i in range(rank)))
 
 
 def _reduction(op: Any) -> Any:

@@ -34,9 +34,9 @@ class CellPaths:
         """The number of the call that a node belongs to; `default` if neither metadata nor name tells."""
         metadata = {entry.key: entry.value for entry in node.metadata_props}
         if CELL in metadata:
-            found = _CALL.match(metadata[CELL])
-            assert found is not None, "the pattern matches any text"
-            return self._enter(found["path"], int(found["index"] or 0), {})
+            match = _CALL.match(metadata[CELL])
+            assert match is not None, "the pattern matches any text"
+            return self._enter(match["path"], int(match["index"] or 0), {})
         scopes, classes = _parse_list(metadata.get(SCOPES, "")), _parse_list(metadata.get(CLASSES, ""))
         if scopes:
             names = [scope for scope in scopes[:-1] if scope and scope != NO_SCOPE]

@@ -80,12 +80,12 @@ def function_body(
         body = schema.function_body
     elif schema.has_context_dependent_function:
         absent = onnx.TypeProto()
-        given = [(t or absent).SerializeToString() for t in types]
+        contents = [(t or absent).SerializeToString() for t in types]
         versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
         newest = max(versions or schema.context_dependent_function_opset_versions)
         try:
             serialized = schema.get_context_dependent_function_with_opset_version(
-                newest, node.SerializeToString(), given
+                newest, node.SerializeToString(), contents
             )
         except RuntimeError as error:
             raise ConversionError(f"onnx can't construct its function body: {str(error)[:1000]}") from error

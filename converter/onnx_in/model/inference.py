@@ -51,28 +51,28 @@ def infer_types(model: ModelProto, symbols: protos.Symbols) -> Mapping[str, Type
     a vector, however long, so nodes whose results are long vectors, or vectors of a length unknown so far, are hidden
     from it.
     """
-    stripped, found = _strip_large_tensors(model), dict[str, Type]()
+    stripped, types = _strip_large_tensors(model), dict[str, Type]()
     try:
         typed = infer_shapes(stripped)
-        _add_types(found, typed, symbols)
+        _add_types(types, typed, symbols)
         _hide_vectors(typed.graph, {})
         del typed.functions[:]
         typed = infer_shapes(typed, data_prop=True)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
         typed = stripped  # data-dependent ranks are then known only if the model declares them
-    _add_types(found, typed, symbols)
-    return found
+    _add_types(types, typed, symbols)
+    return types
 
 
-def _add_types(found: dict[str, Type], model: ModelProto, symbols: protos.Symbols) -> None:
+def _add_types(types: dict[str, Type], model: ModelProto, symbols: protos.Symbols) -> None:
     """Add the types that a model declares; types whose sizes are all known already are kept."""
     for graph in protos.graphs_of(model.graph):
         for info in (*graph.value_info, *graph.output):
-            if info.name in found and found[info.name].sizes is not None:
+            if info.name in types and types[info.name].sizes is not None:
                 continue
             declared = protos.declared_type(info.type, info.name, symbols, f"value {info.name!r}")
             if declared is not None:
-                found[info.name] = declared
+                types[info.name] = declared
 
 
 def _strip_large_tensors(model: ModelProto) -> ModelProto:
@@ -92,7 +92,7 @@ def _strip_large_tensors(model: ModelProto) -> ModelProto:
 def _hide_vectors(graph: GraphProto, outer_types: Mapping[str, TypeProto]) -> None:
     """Hide vectors that are long or of unknown length from onnx's data propagation, in sub-graphs too; in place."""
     infos = (*graph.input, *graph.value_info, *graph.output)
-    known = {**outer_types, **{info.name: copy.deepcopy(info.type) for info in infos}}
+    types = {**outer_types, **{info.name: copy.deepcopy(info.type) for info in infos}}
     for info in infos:
         if not _is_harmless(info.type):
             for dim in info.type.tensor_type.shape.dim:
@@ -102,11 +102,11 @@ def _hide_vectors(graph: GraphProto, outer_types: Mapping[str, TypeProto]) -> No
         graph.initializer.remove(tensor)
         graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, [None]))
     for node in graph.node:
-        if not all(_is_harmless(known.get(name)) for name in node.output if name):
+        if not all(_is_harmless(types.get(name)) for name in node.output if name):
             node.domain = HIDDEN
         for attribute in node.attribute:
             for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                _hide_vectors(inner, known)
+                _hide_vectors(inner, types)
 
 
 def _is_harmless(declared: TypeProto | None) -> bool:

@@ -45,16 +45,14 @@ def read_origin(model: onnx.ModelProto) -> Origin | None:
     if text is None:
         return None
     try:
-        written = json.loads(text)
-        calls = [_call(number, *row) for number, row in enumerate(written["calls"])]
-        kinds = {str(name): kind for key, kind in KINDS.items() for name in written[key]}
+        data = json.loads(text)
+        calls = [_call(number, *row) for number, row in enumerate(data["calls"])]
+        kinds = {str(name): kind for key, kind in KINDS.items() for name in data[key]}
         transposed = {
             str(name): (str(source), tuple(int(axis) for axis in order))
-            for name, (source, order) in written.get("transposed", {}).items()
+            for name, (source, order) in data.get("transposed", {}).items()
         }
-        arguments, result = (
-            Structure.from_json(written[key]) if key in written else None for key in ("arguments", "result")
-        )
+        arguments, result = (Structure.from_json(data[key]) if key in data else None for key in ("arguments", "result"))
         if arguments is not None and not is_call(arguments):
             raise ValueError("the arguments don't have the structure of a call")
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:

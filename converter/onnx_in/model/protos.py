@@ -72,10 +72,10 @@ def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, wh
     root = folder.resolve()
     try:
         path = (root / entries.get("location", "")).resolve()
-        found = path.is_relative_to(root) and path.is_file()
+        is_readable = path.is_relative_to(root) and path.is_file()
     except (OSError, ValueError, RuntimeError):  # a name that is too long, a null byte, a cycle of links
-        found = False
-    if not found:
+        is_readable = False
+    if not is_readable:
         location = entries.get("location", "")[:200]
         raise ConversionError(f"{where}: its data {location!r} is no file in the folder of the model")
     offset = _number(entries.get("offset", "0"), "offset", where)
@@ -142,8 +142,8 @@ def to_dense(sparse: onnx.SparseTensorProto, folder: Path | None, where: str) ->
     columns = indices.reshape(len(indices), -1)
     wrong = ((columns < 0) | (columns >= limits)).any(axis=1)
     if wrong.any():
-        place = columns[wrong][0].tolist()
-        raise ConversionError(f"{where}: the sparse tensor of shape {list(shape)} has no element {place}")
+        index = columns[wrong][0].tolist()
+        raise ConversionError(f"{where}: the sparse tensor of shape {list(shape)} has no element {index}")
     result = np.zeros(shape, values.dtype)
     if indices.ndim == 2:
         result[tuple(indices.T)] = values
@@ -152,7 +152,7 @@ def to_dense(sparse: onnx.SparseTensorProto, folder: Path | None, where: str) ->
     return result
 
 
-def resolve_reference(proto: AttributeProto, given: Mapping[str, AttributeProto] | None) -> AttributeProto | None:
+def resolve_reference(proto: AttributeProto, attributes: Mapping[str, AttributeProto] | None) -> AttributeProto | None:
     """The attribute itself, or the one that it refers to.
 
     Args:
@@ -164,9 +164,9 @@ def resolve_reference(proto: AttributeProto, given: Mapping[str, AttributeProto]
     """
     if not proto.ref_attr_name:
         return proto
-    if given is None or proto.ref_attr_name not in given:
+    if attributes is None or proto.ref_attr_name not in attributes:
         return None
-    return given[proto.ref_attr_name]
+    return attributes[proto.ref_attr_name]
 
 
 def attribute(proto: AttributeProto, where: str) -> Any:
@@ -213,13 +213,13 @@ def _text(data: bytes, where: str) -> str:
 
 def graphs_of(graph: GraphProto) -> list[GraphProto]:
     """The graph and all its sub-graphs."""
-    found = [graph]
-    for current in found:
+    graphs = [graph]
+    for current in graphs:
         for node in current.node:
             for item in node.attribute:
-                found += [item.g] if item.HasField("g") else []
-                found += item.graphs
-    return found
+                graphs += [item.g] if item.HasField("g") else []
+                graphs += item.graphs
+    return graphs
 
 
 class Symbols:
@@ -258,9 +258,9 @@ class Symbols:
         In ONNX, `N//2` or `N%s` is only a name, and there may be no dimension of size `N`.
         """
         dims = [dim for declared in inputs for dim in declared.shape if isinstance(dim, SymbolicDim)]
-        known = {solved[0] for dim in dims if (solved := dim.solve(0))}
+        symbols = {solved[0] for dim in dims if (solved := dim.solve(0))}
         for dim in dims:
-            if not dim.symbols() <= known:
+            if not dim.symbols() <= symbols:
                 self.opaque[dim] = self._symbol(str(dim))
 
     def _declared_dim(self, proto: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:

@@ -78,8 +78,8 @@ def require_complete(
         raise ConversionError(f"{where}: needed the operands {', '.join(filter(None, needed))}; {absent[0]} is missing")
     for at, kind in enumerate(inputs):
         if kind in ("seq", "optional") and kinds and kind not in kinds[min(at, len(kinds) - 1)]:
-            given = "a sequence" if kind == "seq" else "an optional"
-            raise ConversionError(f"{where}: needed a tensor as operand {at + 1}, given {given}")
+            other = "a sequence" if kind == "seq" else "an optional"
+            raise ConversionError(f"{where}: needed a tensor as operand {at + 1}, given {other}")
         if "float" in kind and kinds and kinds[min(at, len(kinds) - 1)] == {"integers"}:
             raise ConversionError(f"{where}: needed integers as operand {at + 1}, given {kind}")
     if missing := [name for name in needed_attributes if name not in attributes]:
@@ -123,5 +123,5 @@ def _kinds(domain: str, operator: str, version: int) -> Mapping[str, int]:
 
 
 def _kind_name(kind: int) -> str:
-    known = kind in AttributeProto.AttributeType.values()
-    return AttributeProto.AttributeType.Name(kind).lower() if known else f"of the unknown type {kind}"
+    is_defined = kind in AttributeProto.AttributeType.values()
+    return AttributeProto.AttributeType.Name(kind).lower() if is_defined else f"of the unknown type {kind}"

@@ -68,11 +68,11 @@ class Draft:
 
     def captures(self) -> list[SymbolicTensor]:
         """The captured tensors of the enclosing program, including sizes."""
-        known = input_symbols([x.value for x in (*self.inputs, *(inner for _, inner in self._pairs()))])
+        symbols = input_symbols([x.value for x in (*self.inputs, *(inner for _, inner in self._pairs()))])
         needed: dict[str, None] = {}
         for node in self.builder.nodes:
-            needed.update(dict.fromkeys(sorted(symbols_used(node) - known)))
-            known |= {reading.symbol for reading in readings(node, known)}
+            needed.update(dict.fromkeys(sorted(symbols_used(node) - symbols)))
+            symbols |= {reading.symbol for reading in readings(node, symbols)}
         for name in needed:
             size: SymbolicTensor = self.enclosing.create(creation.full, shape=(), value=symbol(name), dtype=INT64)
             inner = self.initializers.tensor(self.builder, size)

@@ -44,8 +44,8 @@ def settings_of(node: NodeProto, domain: str, version: int) -> tuple[tuple[str, 
         domain: its domain; "" for the standard one.
         version: the opset version of the domain.
     """
-    given = {proto.name: proto for proto in node.attribute if not proto.ref_attr_name}
-    values = {name: _value(proto) for name, proto in (_defaults(domain, node.op_type, version) | given).items()}
+    attributes = {proto.name: proto for proto in node.attribute if not proto.ref_attr_name}
+    values = {name: _value(proto) for name, proto in (_defaults(domain, node.op_type, version) | attributes).items()}
     return tuple((str(name), value) for name, value in values.items() if value is not None)
 
 

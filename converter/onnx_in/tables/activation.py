@@ -154,9 +154,9 @@ def hardmax(context: Context, input: SymbolicTensor, *, axis: int | None = None)
     """Hardmax-1..13(input) -> output: 1 at the first largest element, 0 elsewhere"""
 
     def first(x: SymbolicTensor, at: int) -> Any:
-        place = sorting.argmax(x, axis=at, keepdims=True)
+        index = sorting.argmax(x, axis=at, keepdims=True)
         shape = tuple(x.shape[at] if i == at else 1 for i in range(x.ndim))
-        counted = context.builder.create(creation.arange, stop=x.shape[at], dtype=place.dtype)
-        return elementwise.cast(comparison.equal(shaping.reshape(counted, shape=shape), place), dtype=x.dtype)
+        counted = context.builder.create(creation.arange, stop=x.shape[at], dtype=index.dtype)
+        return elementwise.cast(comparison.equal(shaping.reshape(counted, shape=shape), index), dtype=x.dtype)
 
     return _apply_along_axis(context, input, axis, first)

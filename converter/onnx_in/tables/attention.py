@@ -222,11 +222,12 @@ def _attention_from_scores(q: Any, k: Any, v: Any, mask: Any, options: Attention
 
 def _repeat_heads(x: Any, heads: Any) -> Any:
     """Repeat heads of keys or values, so that each query head has one; neighbouring query heads share a head."""
-    batch, own, length, size = x.shape
-    if own == heads:
+    batch, kv_heads, length, size = x.shape
+    if kv_heads == heads:
         return x
     spread = shaping.expand(
-        shaping.reshape(x, shape=(batch, own, 1, length, size)), shape=(batch, own, heads // own, length, size)
+        shaping.reshape(x, shape=(batch, kv_heads, 1, length, size)),
+        shape=(batch, kv_heads, heads // kv_heads, length, size),
     )
     return shaping.reshape(spread, shape=(batch, heads, length, size))
 
@@ -239,9 +240,9 @@ def _masks(q: Any, mask: Any, shape: tuple[Any, ...]) -> tuple[Any, Any]:
         raise ShapeError(f"attn_mask must have 1 to 4 dimensions, given {tuple(mask.shape)}")
     is_bool = mask.dtype == BOOL
     mask = mask if is_bool else cast(mask, q.dtype)
-    given, keys = mask.shape[-1], shape[-1]
-    if isinstance(given, int) and isinstance(keys, int) and 1 < given < keys:
-        rest = (*mask.shape[:-1], keys - given)
+    length, keys = mask.shape[-1], shape[-1]
+    if isinstance(length, int) and isinstance(keys, int) and 1 < length < keys:
+        rest = (*mask.shape[:-1], keys - length)
         filling = False if is_bool else -math.inf
         mask = slicing.concat(
             mask, mask.builder.create(creation.full, shape=rest, value=filling, dtype=mask.dtype), axis=-1
@@ -256,13 +257,15 @@ def _visible(q: Any, keys: Any, first: Any, lengths: Any, options: AttentionOpti
     The position of the first query is `first`, counted from the ends of sequences if there are `lengths`.
     """
     places = _range(q, keys)
-    own = shaping.reshape(_range(q, first + q.shape[2], first), shape=(q.shape[2], 1))
-    own = own if lengths is None else own + shaping.reshape(lengths, shape=(lengths.shape[0], 1, 1, 1))
-    allowed = comparison.less_equal(places, own) if options.causal else None
+    positions = shaping.reshape(_range(q, first + q.shape[2], first), shape=(q.shape[2], 1))
+    positions = (
+        positions if lengths is None else positions + shaping.reshape(lengths, shape=(lengths.shape[0], 1, 1, 1))
+    )
+    allowed = comparison.less_equal(places, positions) if options.causal else None
     if options.left != UNBOUNDED:
-        allowed = _combine_allowed(allowed, comparison.greater_equal(places, own - options.left))
+        allowed = _combine_allowed(allowed, comparison.greater_equal(places, positions - options.left))
     if options.right != UNBOUNDED:
-        allowed = _combine_allowed(allowed, comparison.less_equal(places, own + options.right))
+        allowed = _combine_allowed(allowed, comparison.less_equal(places, positions + options.right))
     return allowed
 
 
@@ -271,8 +274,8 @@ def _range(like: Any, stop: Any, start: Any = 0) -> Any:
 
 
 def _combine_allowed(first: Any, second: Any) -> Any:
-    given = [x for x in (first, second) if x is not None]
-    return comparison.logical_and(*given) if len(given) == 2 else given[0] if given else None
+    masks = [x for x in (first, second) if x is not None]
+    return comparison.logical_and(*masks) if len(masks) == 2 else masks[0] if masks else None
 
 
 def _combine_masks(allowed: Any, added: Any, dtype: np.dtype[Any]) -> Any:
@@ -301,8 +304,8 @@ def rotary_embedding(
     rank = 3 if position_ids is None else 2
     for name, cache in (("cos_cache", cos_cache), ("sin_cache", sin_cache)):
         if cache.ndim != rank:
-            given = "without position_ids" if position_ids is None else "with position_ids"
-            raise ShapeError(f"{name} must have {rank} dimensions {given}, given {tuple(cache.shape)}")
+            condition = "without position_ids" if position_ids is None else "with position_ids"
+            raise ShapeError(f"{name} must have {rank} dimensions {condition}, given {tuple(cache.shape)}")
         if isinstance(cache.shape[-1], int) and cache.shape[-1] != turned // 2:
             raise ShapeError(
                 f"{name} must hold {turned // 2} angles, half the rotated features, given {cache.shape[-1]}"

@@ -80,14 +80,14 @@ class Context:
         pairs = list(zip(operands, onnx_function.flags(len(operands)), strict=True))
         fixed = [x for x, structural in pairs if structural]
         if all(x is None or (isinstance(x, KnownTensor) and (onnx_function.symbolic or not x.symbolic)) for x in fixed):
-            taken = [
+            arguments = [
                 x if x is None else x.contents() if structural and isinstance(x, KnownTensor) else self.tensor(x)
                 for x, structural in pairs
             ]
             try:
-                return onnx_function.function(*taken, **options)
+                return onnx_function.function(*arguments, **options)
             except ShapeError:  # sizes that aren't known to fit before the program runs
-                if all(isinstance(size, int) for x in taken if isinstance(x, SymbolicTensor) for size in x.shape):
+                if all(isinstance(size, int) for x in arguments if isinstance(x, SymbolicTensor) for size in x.shape):
                     raise
         tensors = [None if x is None else self.tensor(x) for x, _ in pairs]
         return runtime_shaped(
@@ -137,11 +137,11 @@ class Context:
         symbolic = {size for size in sizes if not isinstance(size, int)}
         return self.new_symbol() if len(symbolic) > 1 else symbolic.pop() if symbolic else 1
 
-    def _output_types(self, known: tuple[Type | None, ...], first: Any) -> tuple[tuple[Any, ...], ...]:
+    def _output_types(self, declared_types: tuple[Type | None, ...], first: Any) -> tuple[tuple[Any, ...], ...]:
         """The types of the outputs as attributes, with new symbols for data-dependent sizes."""
         result = []
         for i, declared in enumerate(self.declared()):
-            type = known[i] if i < len(known) and known[i] is not None else declared
+            type = declared_types[i] if i < len(declared_types) and declared_types[i] is not None else declared
             if type is None:
                 raise Unsupported("the number of dimensions of its result is known only when the program runs")
             dtype = None if first is not None and type.dtype == first.dtype else type.dtype

@@ -62,13 +62,13 @@ def with_same_sizes(y: Any, x: Any, stride: tuple[int, ...]) -> Any:
     return shaping.reshape(y, shape=(*y.shape[:2], *sizes))
 
 
-def per_axis(given: Any, rank: int, what: str) -> tuple[int, ...]:
+def per_axis(sizes: Any, rank: int, what: str) -> tuple[int, ...]:
     """An attribute with one positive number per spatial axis, by default 1."""
-    if given is None:
+    if sizes is None:
         return (1,) * rank
-    if len(given) != rank or any(number < 1 for number in given):
-        raise ShapeError(f"needed {rank} positive {what}, given {reprlib.repr(given)}")
-    return tuple(given)
+    if len(sizes) != rank or any(number < 1 for number in sizes):
+        raise ShapeError(f"needed {rank} positive {what}, given {reprlib.repr(sizes)}")
+    return tuple(sizes)
 
 
 def constant_sizes(sizes: Any) -> tuple[int, ...]:

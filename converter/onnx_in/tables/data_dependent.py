@@ -14,8 +14,8 @@ from .table import onnx
 @onnx("NonZero")
 def nonzero(context: Context, X: SymbolicTensor) -> Any:
     """NonZero-9..13(X) -> Y, (rank, count)"""
-    found = data_dependent.nonzero(X, symbols=(context.builder.new_symbol(),))
-    return shaping.transpose(found, permutation=(1, 0))
+    indices = data_dependent.nonzero(X, symbols=(context.builder.new_symbol(),))
+    return shaping.transpose(indices, permutation=(1, 0))
 
 
 @onnx("Unique")

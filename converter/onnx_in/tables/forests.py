@@ -133,12 +133,12 @@ def _members(modes: Array, membership: Array | None) -> tuple[Array, Array]:
     if ends.size != member_nodes.size:
         raise ShapeError(f"{member_nodes.size} nodes test membership, but there are values for {ends.size}")
     sets = np.split(values, ends + 1)[: ends.size]
-    longest = max(len(one) for one in sets)
+    longest = max(len(members) for members in sets)
     if member_nodes.size * longest > min(MAX_TABLE_ELEMENTS, max(SMALL, SPARSEST * values.size)):
         raise Unsupported(f"{member_nodes.size} sets of up to {longest} values")
     table = np.full((member_nodes.size, longest), np.nan, values.dtype)
-    for row, one in enumerate(sets):
-        table[row, : len(one)] = one
+    for row, members in enumerate(sets):
+        table[row, : len(members)] = members
     rows[member_nodes] = np.arange(member_nodes.size)
     return table, rows
 
@@ -176,15 +176,15 @@ def forest_from_lists(nodes: Mapping[str, Any], leaves: Mapping[str, Any], count
     branches = modes != LEAF
 
     def successors(ids: Sequence[int]) -> Array:
-        found = np.arange(size)
+        successor_rows = np.arange(size)
         for row in np.flatnonzero(branches).tolist():
             key = (trees[row], ids[row])
             if key not in rows_by_key:
                 raise ShapeError(
                     f"node {numbers[row]} of tree {trees[row]} leads to node {ids[row]}, which doesn't exist"
                 )
-            found[row] = rows_by_key[key]
-        return found
+            successor_rows[row] = rows_by_key[key]
+        return successor_rows
 
     rows = []
     for key in zip(leaves["treeids"], leaves["nodeids"], strict=True):
@@ -206,9 +206,9 @@ def forest_from_lists(nodes: Mapping[str, Any], leaves: Mapping[str, Any], count
     )
 
 
-def _numbers(given: Any) -> Array:
+def _numbers(numbers: Any) -> Array:
     """The numbers of an attribute; a list becomes float32."""
-    return given.reshape(-1) if isinstance(given, np.ndarray) else np.asarray(given, np.float32)
+    return numbers.reshape(-1) if isinstance(numbers, np.ndarray) else np.asarray(numbers, np.float32)
 
 
 def _require_equal_lengths(what: str, lengths: Mapping[str, int]) -> None:

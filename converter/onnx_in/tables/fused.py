@@ -39,7 +39,7 @@ def bias_add(context: Context, X: SymbolicTensor, bias: SymbolicTensor, skip: Sy
 
 def apply_activation(x: Any, name: str, parameters: Sequence[float]) -> Any:
     """Apply the activation of a fused operator, by the name and attributes of the standard operator."""
-    given = [*parameters, 0.0, 0.0]
+    values = [*parameters, 0.0, 0.0]
     match name:
         case "":
             return x
@@ -50,11 +50,11 @@ def apply_activation(x: Any, name: str, parameters: Sequence[float]) -> Any:
         case "Sigmoid":
             return elementwise.sigmoid(x)
         case "LeakyRelu":
-            return rectifier.leaky_relu(x, negative_slope=given[0])
+            return rectifier.leaky_relu(x, negative_slope=values[0])
         case "HardSigmoid":
-            return elementwise.clamp(x * given[0] + given[1], minimum=0.0, maximum=1.0)
+            return elementwise.clamp(x * values[0] + values[1], minimum=0.0, maximum=1.0)
         case "Clip":
-            return elementwise.clamp(x, minimum=given[0], maximum=given[1])
+            return elementwise.clamp(x, minimum=values[0], maximum=values[1])
     raise Unsupported(f"activation {name!r}")
 
 

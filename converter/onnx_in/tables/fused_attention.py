@@ -44,8 +44,8 @@ def _attend(
         places = context.builder.create(creation.arange, stop=keys, dtype=INT64)
         allowed = comparison.less_equal(places, at)
         added = _add(context, added, _fill(allowed, fill, q.dtype))
-    given = None if scale == 0.0 else scale
-    return join_heads(attention.scaled_dot_product_attention(q, k, v, added, causal=False, scale=given))
+    factor = None if scale == 0.0 else scale
+    return join_heads(attention.scaled_dot_product_attention(q, k, v, added, causal=False, scale=factor))
 
 
 def _add(context: Context, first: Any, second: Any) -> Any:

@@ -44,10 +44,10 @@ def join_heads(x: Any) -> Any:
 
 def align(x: Any, shape: tuple[Any, ...]) -> Any:
     """Prepare `x` to broadcast to `shape`: sizes that can't be compared before run time are assumed to fit."""
-    wanted = shape[len(shape) - x.ndim :]
+    target = shape[len(shape) - x.ndim :]
     sizes = tuple(
         size if size in (1, other) or (isinstance(size, int) and isinstance(other, int)) else other
-        for size, other in zip(x.shape, wanted, strict=True)
+        for size, other in zip(x.shape, target, strict=True)
     )
     return x if sizes == tuple(x.shape) else shaping.reshape(x, shape=sizes)
 

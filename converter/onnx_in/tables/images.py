@@ -56,17 +56,17 @@ def _symbolic(x: SymbolicTensor, scales: Any, sizes: Any, options: dict[str, Any
     axes = options.get("axes") or tuple(range(x.ndim))
     at = [axis % x.ndim for axis in axes]
     if isinstance(sizes, KnownTensor):
-        wanted = dict(zip(at, sizes.contents(), strict=True))
+        new_sizes = dict(zip(at, sizes.contents(), strict=True))
         factors = None
     elif isinstance(scales, KnownTensor):
-        given = dict(zip(at, scales.contents(), strict=True))
-        wanted = {axis: _scale(x.shape[axis], factor) for axis, factor in given.items()}
-        factors = tuple(float(given.get(axis, 1.0)) for axis in range(2, x.ndim))
+        factor_by_axis = dict(zip(at, scales.contents(), strict=True))
+        new_sizes = {axis: _scale(x.shape[axis], factor) for axis, factor in factor_by_axis.items()}
+        factors = tuple(float(factor_by_axis.get(axis, 1.0)) for axis in range(2, x.ndim))
     else:
         raise Unsupported("sizes that are known only when the program runs, of a tensor of symbolic size")
-    if any(wanted.get(axis, x.shape[axis]) != x.shape[axis] for axis in (0, 1)):
+    if any(new_sizes.get(axis, x.shape[axis]) != x.shape[axis] for axis in (0, 1)):
         raise Unsupported("batch or channels resized, of a tensor of symbolic size")
-    target = tuple(wanted.get(axis, x.shape[axis]) for axis in range(2, x.ndim))
+    target = tuple(new_sizes.get(axis, x.shape[axis]) for axis in range(2, x.ndim))
     names = {("asymmetric", "floor"): "nearest", ("half_pixel", "round_prefer_ceil"): "nearest-exact"}
     if mode == "nearest":
         if (where, nearest) not in names:
@@ -194,7 +194,7 @@ def sample(
     context: Context, x: SymbolicTensor, places: list[Any], mode: str, padding_mode: str, align_corners: int
 ) -> Any:
     """Sample `x`, (batch, channels, *spatial), at positions (batch, points) per axis: (batch, channels, points)."""
-    taps = [_taps(place, mode) for place in places]
+    taps = [_taps(position, mode) for position in places]
     total: Any = None
     for choice in np.ndindex(*(len(t) for t in taps)):
         weight: Any = None
@@ -223,12 +223,12 @@ def sample(
     return total
 
 
-def _taps(place: Any, mode: str) -> list[tuple[Any, Any]]:
-    """The positions next to `place` and their weights (None: 1)."""
+def _taps(position: Any, mode: str) -> list[tuple[Any, Any]]:
+    """The positions next to `position` and their weights (None: 1)."""
     if mode == "nearest":
-        return [(rounding.round(place), None)]
-    base = rounding.floor(place)
-    t = place - base
+        return [(rounding.round(position), None)]
+    base = rounding.floor(position)
+    t = position - base
     if mode == "linear":
         return [(base, 1.0 - t), (base + 1.0, t)]
     a = -0.75  # Keys (1981)

@@ -70,13 +70,13 @@ def linear_attention(
             if decays:
                 g = next(remaining)  # (batch, heads, 1 or features of keys)
                 state = state * elementwise.exp(shaping.reshape(g, shape=(*g.shape, 1)))
-            written = shaping.reshape(v, shape=(batch, kv_num_heads, 1, dv))
+            update = shaping.reshape(v, shape=(batch, kv_num_heads, 1, dv))
             row = shaping.reshape(k, shape=(batch, kv_num_heads, 1, dk))
             if corrects:
                 rate = next(remaining)
                 rate = shaping.reshape(rate, shape=(*rate.shape, 1))
-                written = (written - linear.matmul(row, state)) * rate
-            state = state + shaping.reshape(k, shape=(batch, kv_num_heads, dk, 1)) * written
+                update = (update - linear.matmul(row, state)) * rate
+            state = state + shaping.reshape(k, shape=(batch, kv_num_heads, dk, 1)) * update
             shared = shaping.reshape(q, shape=(batch, kv_num_heads, q_num_heads // kv_num_heads, dk))
             y = linear.matmul(shared, state) * factor
             return [state, shaping.reshape(y, shape=(batch, q_num_heads, dv))]

@@ -156,15 +156,15 @@ def label_encoder(
     texts = [t for t in tensors.values() if t is not None and t.data_type == TensorProto.STRING]
     if keys_strings or values_strings or texts:
         raise Unsupported("labels that are strings: tensors hold numbers only")
-    given = {n: protos.array_of(t, context.folder, n).reshape(-1) for n, t in tensors.items() if t is not None}
-    keys = given.get("keys", np.asarray(keys_floats or keys_int64s)).astype(X.dtype)
+    arrays = {n: protos.array_of(t, context.folder, n).reshape(-1) for n, t in tensors.items() if t is not None}
+    keys = arrays.get("keys", np.asarray(keys_floats or keys_int64s)).astype(X.dtype)
     lists = np.asarray(values_floats, FLOAT32) if values_floats else np.asarray(values_int64s, INT64)
-    values = given.get("values", lists)
+    values = arrays.get("values", lists)
     default = np.asarray(default_float if is_floating(values.dtype) else default_int64, values.dtype)
-    if "default" in given:
-        if given["default"].size != 1:
-            raise ShapeError(f"needed one default, given {given['default'].size}")
-        default = given["default"].astype(values.dtype).reshape(())
+    if "default" in arrays:
+        if arrays["default"].size != 1:
+            raise ShapeError(f"needed one default, given {arrays['default'].size}")
+        default = arrays["default"].astype(values.dtype).reshape(())
     if keys.size != values.size or not keys.size:
         raise ShapeError(f"needed as many keys as values, given {keys.size} and {values.size}")
     require_few(keys.size, "labels")
@@ -172,6 +172,6 @@ def label_encoder(
     same = comparison.equal(labels, keys)
     if is_floating(keys.dtype):
         same = comparison.logical_or(same, comparison.logical_and(comparison.isnan(labels), np.isnan(keys)))
-    place = sorting.argmax(cast(same, INT64), axis=X.ndim)
-    found = indexing.take(values, place, axis=0)
-    return elementwise.where(reduction.reduce_any(same, axes=(X.ndim,)), found, default)
+    index = sorting.argmax(cast(same, INT64), axis=X.ndim)
+    value = indexing.take(values, index, axis=0)
+    return elementwise.where(reduction.reduce_any(same, axes=(X.ndim,)), value, default)

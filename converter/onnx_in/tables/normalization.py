@@ -146,10 +146,10 @@ def lrn(
     before, after = (size - 1) // 2, size // 2
     if isinstance(c, int):  # zeros beyond the channels
         before, after = min(before, max(c - 1, 0)), min(after, max(c - 1, 0))
-    taken = before + 1 + after
+    width = before + 1 + after
     pads = ((before, after), (0, 0))
-    mean = average_pooling.avg_pool(flat, kernel=(taken, 1), stride=(1, 1), padding=pads, count_include_pad=True)
-    total = shaping.reshape(mean, shape=tuple(X.shape)) * (alpha * (taken / size)) + bias
+    mean = average_pooling.avg_pool(flat, kernel=(width, 1), stride=(1, 1), padding=pads, count_include_pad=True)
+    total = shaping.reshape(mean, shape=tuple(X.shape)) * (alpha * (width / size)) + bias
     return X / elementwise.pow(total, np.asarray(beta).astype(X.dtype))
 
 

@@ -121,9 +121,9 @@ def average_pool(
         total = _convolve_ones(pad_windows(X, padded), kernel, stride, unpadded, dilation)
         if count_include_pad:
             return with_same_sizes(total / np.asarray(math.prod(kernel), X.dtype), X, stride)
-        there = context.full((1, 1, *X.shape[2:]), 1.0, X.dtype)
+        inside = context.full((1, 1, *X.shape[2:]), 1.0, X.dtype)
         return with_same_sizes(
-            total / _convolve_ones(pad_windows(there, padded), kernel, stride, unpadded, dilation), X, stride
+            total / _convolve_ones(pad_windows(inside, padded), kernel, stride, unpadded, dilation), X, stride
         )
     if _is_narrow(kernel, padded, dilation) and set(dilation) == {1}:
         return average_pooling.avg_pool(
@@ -224,7 +224,7 @@ def max_unpool(
     strides: Any = None,
 ) -> Any:  # fmt: skip
     """MaxUnpool-9..22(X, I, output_shape?) -> output"""
-    given = {"kernel_shape": kernel_shape, "pads": pads, "strides": strides}
-    options = {name: tuple(sizes) for name, sizes in given.items() if sizes is not None}
+    attributes = {"kernel_shape": kernel_shape, "pads": pads, "strides": strides}
+    options = {name: tuple(sizes) for name, sizes in attributes.items() if sizes is not None}
     types = () if context.declared()[0] else unknown_shape(context, X, X.ndim)
     return context.runtime_shaped("MaxUnpool", X, I, output_shape, types=types, **options)

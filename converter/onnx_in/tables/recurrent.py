@@ -123,9 +123,9 @@ class _Layer:
         names = list(names or DEFAULTS[self.kind] * len(self.reversals))
         if len(names) != each * len(self.reversals):
             raise ShapeError(f"needed {each * len(self.reversals)} activations, given {len(names)}")
-        left = iter(alphas or ()), iter(betas or ())
-        found = [_activation(name, left[0], left[1], clip) for name in names]
-        return [found[i * each : (i + 1) * each] for i in range(len(self.reversals))]
+        rest = iter(alphas or ()), iter(betas or ())
+        activations = [_activation(name, rest[0], rest[1], clip) for name in names]
+        return [activations[i * each : (i + 1) * each] for i in range(len(self.reversals))]
 
     def run_steps(self, step: Step, states: list[Any], lengths: Any, reverse: bool) -> tuple[Any, list[Any]]:
         """Run the steps one by one; `step` takes the input (batch, features) and the states, and returns new states."""

@@ -98,8 +98,8 @@ def tree_ensemble_classifier(
     else:  # a class without a score is never chosen
         lowest = np.asarray(-np.inf, scores.dtype)
         best = elementwise.where(reduction.reduce_any(present, axes=(1,)), scores, lowest)
-    place = sorting.argmax(scores if base.size else best, axis=1)
-    return indexing.take(labels, place, axis=0), cast(apply_post_transform(scores, post_transform), FLOAT32)
+    index = sorting.argmax(scores if base.size else best, axis=1)
+    return indexing.take(labels, index, axis=0), cast(apply_post_transform(scores, post_transform), FLOAT32)
 
 
 def _classify_two(scores: Any, trees: Forest, base: Any, positive: bool, transform: str) -> tuple[Any, Any]:
@@ -111,12 +111,12 @@ def _classify_two(scores: Any, trees: Forest, base: Any, positive: bool, transfo
     if base.size > 1 or transform == "PROBIT":
         raise Unsupported(f"two classes with {base.size} base values and post_transform {transform!r}")
     first, second = (slicing.slice(scores, starts=(i,), stops=(i + 1,), steps=(1,), axes=(1,)) for i in (0, 1))
-    given = [bool(trees.weighted[:, i].any()) for i in (0, 1)]
-    if base.size and given[0]:
+    has_weights = [bool(trees.weighted[:, i].any()) for i in (0, 1)]
+    if base.size and has_weights[0]:
         first = first + base.astype(scores.dtype)
-    limit = np.asarray(0.5 if positive and given != [True, True] else 0, scores.dtype)
-    chosen = shaping.reshape(comparison.greater(second if given[1] else first, limit), shape=(scores.shape[0],))
-    if given[1]:
+    limit = np.asarray(0.5 if positive and has_weights != [True, True] else 0, scores.dtype)
+    chosen = shaping.reshape(comparison.greater(second if has_weights[1] else first, limit), shape=(scores.shape[0],))
+    if has_weights[1]:
         if not np.all(trees.weighted[trees.modes == LEAF, 1]):
             raise Unsupported("two classes, the second of which has a score in some leaves only")
         return chosen, apply_post_transform(slicing.concat(first, second, axis=1), transform)
@@ -140,9 +140,9 @@ def _regress(context: Context, x: SymbolicTensor, trees: Forest, aggregate: str,
     else:
         worst = np.asarray(np.inf if aggregate == "MIN" else -np.inf, amounts.dtype)
         reduce = reduction.reduce_min if aggregate == "MIN" else reduction.reduce_max
-        found = reduce(elementwise.where(present, amounts, worst), axes=(1,))
+        extreme = reduce(elementwise.where(present, amounts, worst), axes=(1,))
         zero = np.asarray(0, amounts.dtype)
-        scores = elementwise.where(reduction.reduce_any(present, axes=(1,)), found, zero)
+        scores = elementwise.where(reduction.reduce_any(present, axes=(1,)), extreme, zero)
     if base.size:  # only where there is a score
         more, none = base.reshape(-1).astype(scores.dtype), np.zeros(count, scores.dtype)
         scores = scores + elementwise.where(reduction.reduce_any(present, axes=(1,)), more, none)
@@ -172,26 +172,26 @@ def _amounts(context: Context, x: SymbolicTensor, trees: Forest) -> tuple[Any, A
 def _compare(value: Any, at: Any, trees: Forest, dtype: Any) -> Any:
     """Whether the comparison of each tree's current node holds."""
     split = indexing.take(trees.splits.astype(dtype), at, axis=0)
-    used = [mode for mode in np.unique(trees.modes).tolist() if mode != LEAF]
+    modes = [mode for mode in np.unique(trees.modes).tolist() if mode != LEAF]
     holds: Any = None
-    for mode in used:
+    for mode in modes:
         if mode == MEMBER:
             sets = indexing.take(trees.members.astype(dtype), indexing.take(trees.member_rows, at, axis=0), axis=0)
             same = comparison.equal(shaping.reshape(value, shape=(*value.shape, 1)), sets)
-            found = reduction.reduce_any(same, axes=(2,))
+            result = reduction.reduce_any(same, axes=(2,))
         else:
-            found = COMPARISONS[MODES[mode]](value, split)
+            result = COMPARISONS[MODES[mode]](value, split)
         if holds is not None:
             applies = comparison.equal(indexing.take(trees.modes, at, axis=0), np.asarray(mode, INT64))
-            found = elementwise.where(applies, found, holds)
-        holds = found
+            result = elementwise.where(applies, result, holds)
+        holds = result
     if trees.follows_missing.any():
         follows = indexing.take(trees.follows_missing, at, axis=0)
         holds = comparison.logical_or(holds, comparison.logical_and(comparison.isnan(value), follows))
     return holds
 
 
-def _nodes(context: Context, given: dict[str, Any]) -> dict[str, Any]:
+def _nodes(context: Context, attributes: dict[str, Any]) -> dict[str, Any]:
     """The attributes `nodes_...` by the rest of their names."""
     known_names = {
         "featureids",
@@ -204,7 +204,7 @@ def _nodes(context: Context, given: dict[str, Any]) -> dict[str, Any]:
         "values_as_tensor",
     }
     known_names |= {"missing_value_tracks_true", "hitrates", "hitrates_as_tensor"}
-    nodes = {name.removeprefix("nodes_"): value for name, value in given.items()}
+    nodes = {name.removeprefix("nodes_"): value for name, value in attributes.items()}
     if unknown := sorted(nodes.keys() - known_names):
         raise Unsupported(f"attribute {unknown[0]!r}")
     values = _tensor(context, nodes.get("values_as_tensor"), nodes.get("values", ()))

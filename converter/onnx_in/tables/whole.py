@@ -28,17 +28,17 @@ def as_single_node(
         operands: the operands; None for absent ones.
         attributes: the attributes; None for absent ones.
     """
-    given = [x for x in operands if x is not None]
-    types = [Type(x.dtype, tuple(x.shape)) for x in given]
+    present = [x for x in operands if x is not None]
+    types = [Type(x.dtype, tuple(x.shape)) for x in present]
 
     def body(*inputs: SymbolicTensor) -> Sequence[Any]:
         remaining = iter(inputs)
         return definition(*(None if x is None else next(remaining) for x in operands))
 
     if not _are_sizes_readable(types):
-        return tuple(body(*given))
+        return tuple(body(*present))
     results = onnx_function(
-        *given,
+        *present,
         body=trace_subprogram(body, types, operator),
         operator=operator,
         version=version,

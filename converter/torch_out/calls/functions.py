@@ -49,18 +49,18 @@ class ExtraTensors:
         return self.values[position]
 
 
-def require_constant(name: str, given: Any, expected: Any) -> None:
+def require_constant(name: str, value: Any, expected: Any) -> None:
     """Raise `ValueError` unless an argument that isn't a tensor has the value that it was captured with."""
-    if isinstance(given, Tensor) or given != expected:
+    if isinstance(value, Tensor) or value != expected:
         raise ValueError(
             f"argument {name!r}: the program was captured with {expected!r}, given "
-            f"{'a tensor' if isinstance(given, Tensor) else repr(given)}; capture it again with this value"
+            f"{'a tensor' if isinstance(value, Tensor) else repr(value)}; capture it again with this value"
         )
 
 
-def field(given: Any, name: Any) -> Any:
+def field(value: Any, name: Any) -> Any:
     """The value under a name in an object, or in the dict that represents it."""
-    return given[name] if isinstance(given, Mapping) else getattr(given, name)
+    return value[name] if isinstance(value, Mapping) else getattr(value, name)
 
 
 def named_tuple(name: str, fields: tuple[str, ...], *values: Any) -> Any:
@@ -301,11 +301,11 @@ def resize(
     x: Tensor, size: Sequence[int], mode: str, align_corners: bool, scales: Sequence[float | None] | None
 ) -> Tensor:
     """Interpolate to a size with scales that are independent of it."""
-    given = scales or (None,) * len(size)
+    factors = scales or (None,) * len(size)
     if mode in ("nearest", "nearest-exact"):
-        result: Tensor = _NEAREST[mode, len(size)](x, size, *given)
+        result: Tensor = _NEAREST[mode, len(size)](x, size, *factors)
     else:
-        result = _SMOOTH[mode, len(size)](x, size, align_corners, *given)
+        result = _SMOOTH[mode, len(size)](x, size, align_corners, *factors)
     return result
 
 
@@ -362,8 +362,8 @@ def ctc_alphas(log_probs: Tensor, targets: Tensor, target_lengths: Tensor, blank
             now = torch.cat([emissions[0, :, :2], never[:, 2:]], 1)
         else:
             before = alphas[-1]
-            one = torch.cat([never[:, :1], before[:, :-1]], 1)
+            advanced = torch.cat([never[:, :1], before[:, :-1]], 1)
             two = torch.where(skippable, torch.cat([never[:, :2], before[:, :-2]], 1)[:, : before.shape[1]], never)
-            now = torch.logaddexp(torch.logaddexp(before, one), two) + emissions[t]
+            now = torch.logaddexp(torch.logaddexp(before, advanced), two) + emissions[t]
         alphas.append(now)
     return torch.stack(alphas) if alphas else log_probs.new_zeros(0, batch, 2 * length + 1)

@@ -129,10 +129,10 @@ def cholesky_solve(b: Tensor, factor: Tensor, upper: bool, paired: bool) -> Tens
 
 def solve_triangular(a: Tensor, b: Tensor, upper: bool, unitriangular: bool, paired: bool) -> Tensor:
     """Solutions by substitution."""
-    found = torch.linalg.solve_triangular(
+    solution = torch.linalg.solve_triangular(
         _to_complex(a, paired), _to_complex(b, paired), upper=upper, unitriangular=unitriangular
     )
-    return _from_complex(found, paired)
+    return _from_complex(solution, paired)
 
 
 def pseudo_inverse(x: Tensor, absolute: Tensor | None, relative: Tensor | None, paired: bool) -> Tensor:
@@ -148,5 +148,5 @@ def ldl(x: Tensor, hermitian: bool, paired: bool) -> tuple[Tensor, Tensor]:
 
 def ldl_solve(factors: Tensor, pivots: Tensor, b: Tensor, hermitian: bool, paired: bool) -> Tensor:
     """Solutions of linear systems from LDL factors."""
-    found = torch.linalg.ldl_solve(_to_complex(factors, paired), pivots, _to_complex(b, paired), hermitian=hermitian)
-    return _from_complex(found, paired)
+    solution = torch.linalg.ldl_solve(_to_complex(factors, paired), pivots, _to_complex(b, paired), hermitian=hermitian)
+    return _from_complex(solution, paired)

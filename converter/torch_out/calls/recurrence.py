@@ -73,9 +73,9 @@ def _weights(weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_
     """The weights in torch's form: with both biases or none."""
     if bias_ih is None and bias_hh is None:
         return [weight_ih, weight_hh]
-    given = bias_ih if bias_ih is not None else bias_hh
-    assert given is not None
-    none = torch.zeros_like(given)
+    bias = bias_ih if bias_ih is not None else bias_hh
+    assert bias is not None
+    none = torch.zeros_like(bias)
     return [weight_ih, weight_hh, none if bias_ih is None else bias_ih, none if bias_hh is None else bias_hh]
 
 

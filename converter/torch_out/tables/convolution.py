@@ -51,8 +51,8 @@ def _(
     """torch's own function if it takes the padding; else the uncropped result, cropped or padded, plus the bias."""
     function, cut = CONV_TRANSPOSE[len(stride) - 1], symmetric(padding)
     limits = [max(pair) for pair in zip(stride, dilation, strict=True)]
-    taken = all(isinstance(o, int) and o < limit for o, limit in zip(output_padding, limits, strict=True))
-    if cut is not None and taken:
+    is_supported = all(isinstance(o, int) and o < limit for o, limit in zip(output_padding, limits, strict=True))
+    if cut is not None and is_supported:
         return context.call(function, x, weight, bias, stride, cut, output_padding, groups, dilation)
     y = context.call(function, x, weight, None, stride, 0, 0, groups, dilation)
     y = context.call(F.pad, y, flat((-b, o - a) for (b, a), o in zip(padding, output_padding, strict=True)))

@@ -51,12 +51,12 @@ def _(context: Context, x: Any, *, minimum: float | None, maximum: float | None,
     """`torch.clamp` if its gradient at the bounds, which changed in torch 2.14, is the op's."""
     is_float = is_floating(context.x.dtype)
     bounds = {"min": minimum, "max": maximum}
-    given = {name: (float if is_float else int)(bound) for name, bound in bounds.items() if bound is not None}
-    if not given:
+    numbers = {name: (float if is_float else int)(bound) for name, bound in bounds.items() if bound is not None}
+    if not numbers:
         return x
     if not is_float or inclusive is not has_change("gradient at bounds"):
-        return context.call(torch.clamp, x, **given)
-    return context.call(clamp_inclusive if inclusive else clamp_exclusive, x, **given)
+        return context.call(torch.clamp, x, **numbers)
+    return context.call(clamp_inclusive if inclusive else clamp_exclusive, x, **numbers)
 
 
 @torch_form("hardtanh")

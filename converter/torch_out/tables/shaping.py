@@ -65,8 +65,8 @@ def _(context: Context, x: Any, *, before: Any, after: Any, mode: str, value: fl
     if not padded:
         return x
     spatial = context.x.rank - padded[0]
-    known = all(isinstance(size, int) and size >= 0 for width in widths for size in width)
-    if mode == "constant" or (known and spatial <= 3 and context.x.rank - spatial in (1, 2)):
+    is_static = all(isinstance(size, int) and size >= 0 for width in widths for size in width)
+    if mode == "constant" or (is_static and spatial <= 3 and context.x.rank - spatial in (1, 2)):
         flat = [size for width in widths[padded[0] :][::-1] for size in width]
         filler = {"value": value} if mode == "constant" and value else {}
         return context.call(F.pad, x, flat, mode, **filler)
