@@ -46,7 +46,7 @@ def positive_int(value: Any, name: str, *, of: str) -> int:
     return int(value)
 
 
-def belongs_to_torch(given: Any) -> bool:
+def belongs_to_torch(value: Any) -> bool:
     """Whether a function belongs to torch, or an object is an instance of a torch class or of a subclass of one."""
-    modules = [getattr(given, "__module__", None), *(cls.__module__ for cls in type(given).__mro__)]
+    modules = [getattr(value, "__module__", None), *(cls.__module__ for cls in type(value).__mro__)]
     return any(str(module).partition(".")[0] == "torch" for module in modules)

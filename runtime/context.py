@@ -62,8 +62,8 @@ def set_context(**kwargs: Any) -> None:
         TypeError: a value has the wrong type.
     """
     unknown = [name for name in kwargs if name not in _settings and name not in _WITHOUT_EFFECT]
-    known = {name: value for name, value in kwargs.items() if name not in unknown}
-    for name, value in known.items():
+    settings = {name: value for name, value in kwargs.items() if name not in unknown}
+    for name, value in settings.items():
         _check(name, value)
     if unknown:
         warnings.warn(
@@ -71,12 +71,12 @@ def set_context(**kwargs: Any) -> None:
             f"{sorted({*_settings, *_WITHOUT_EFFECT})}",
             stacklevel=2,
         )
-    if known.get("device_target", "CPU") != "CPU":
+    if settings.get("device_target", "CPU") != "CPU":
         warnings.warn(
-            f"For 'set_context', the device '{known.pop('device_target')}' is not available: Cells run on 'CPU'",
+            f"For 'set_context', the device '{settings.pop('device_target')}' is not available: Cells run on 'CPU'",
             stacklevel=2,
         )
-    _settings.update(known)
+    _settings.update(settings)
 
 
 def _check(name: str, value: Any) -> None:

@@ -34,18 +34,20 @@ def require_intact(module: str = "onnxruntime") -> None:
 
 def conflict_hint() -> str:
     """Return a hint for errors about a missing GPU if two packages are in conflict; empty if there is only one."""
-    return f"\n{_reason(there)}" if len(there := installed_packages()) > 1 else ""
+    return f"\n{_reason(packages)}" if len(packages := installed_packages()) > 1 else ""
 
 
-def _reason(there: list[str]) -> str:
-    if not there:
+def _reason(packages: list[str]) -> str:
+    if not packages:
         return "  what to do: it isn't installed; pip install onnxruntime-gpu (or onnxruntime, for the CPU only)"
-    wanted = "onnxruntime-gpu" if "onnxruntime-gpu" in there else there[0]
-    if len(there) > 1:
-        why = f"{' and '.join(there)} are installed together: their files have the same names, so one has overwritten "
+    package = "onnxruntime-gpu" if "onnxruntime-gpu" in packages else packages[0]
+    if len(packages) > 1:
+        why = (
+            f"{' and '.join(packages)} are installed together: their files have the same names, so one has overwritten "
+        )
         why += "or removed those of the other"
     else:
-        why = f"files of {there[0]} are missing: another package with the same files was uninstalled, or the "
+        why = f"files of {packages[0]} are missing: another package with the same files was uninstalled, or the "
         why += "installation was interrupted"
-    to_remove = " ".join(dict.fromkeys([*there, "onnxruntime", "onnxruntime-gpu"]))
-    return f"  why: {why}\n  what to do: pip uninstall -y {to_remove}, then pip install {wanted}"
+    to_remove = " ".join(dict.fromkeys([*packages, "onnxruntime", "onnxruntime-gpu"]))
+    return f"  why: {why}\n  what to do: pip uninstall -y {to_remove}, then pip install {package}"

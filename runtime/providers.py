@@ -42,7 +42,11 @@ class Provider:
             return [self.ort_name]
         later = [find(name) for name in self.before]
         chosen = {**self.options, **more}
-        return [(self.ort_name, chosen), *((one.ort_name, one.options) for one in later), PROVIDERS["cpu"].ort_name]
+        return [
+            (self.ort_name, chosen),
+            *((provider.ort_name, provider.options) for provider in later),
+            PROVIDERS["cpu"].ort_name,
+        ]
 
 
 PROVIDERS = {
@@ -94,5 +98,5 @@ def find(name: str) -> Provider:
 
 def short_name(ort_name: str) -> str:
     """Return the name that users give a provider of ONNX Runtime: the known one, or its own without the suffix."""
-    known = {provider.ort_name: name for name, provider in PROVIDERS.items()}
-    return known.get(ort_name) or ort_name.removesuffix(SUFFIX)
+    short_names = {provider.ort_name: name for name, provider in PROVIDERS.items()}
+    return short_names.get(ort_name) or ort_name.removesuffix(SUFFIX)

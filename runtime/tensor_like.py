@@ -16,8 +16,8 @@ class Operator(Protocol):
 
     name: str
 
-    def attributes(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Return `given` completed with defaults."""
+    def attributes(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Return `attributes` completed with defaults."""
 
     def infer_types(self, types: list[Any], attributes: dict[str, Any]) -> tuple[Any, ...]:
         """Return the types of the outputs for operands of these types; None for an absent operand."""

@@ -121,22 +121,22 @@ class Tensor(Elements):
 
 def as_data(value: Any, dtype: Any = None) -> Data:
     """Convert an argument of `Tensor` to an array."""
-    wanted = None if dtype is None else to_dtype(dtype)
+    target_dtype = None if dtype is None else to_dtype(dtype)
     if isinstance(value, Tensor):
         if isinstance(value._data, Placeholder):
             value._data.refuse("a tensor made of another one")
-        return value._data if wanted is None else value._data.astype(wanted, copy=False)
+        return value._data if target_dtype is None else value._data.astype(target_dtype, copy=False)
     if isinstance(value, (np.ndarray, np.generic)):
-        array = in_native_order(np.array(value, dtype=wanted))
+        array = in_native_order(np.array(value, dtype=target_dtype))
     elif isinstance(value, (bool, int, float, list, tuple)):
         items = to_arrays(value, "a tensor made of a list", AS_STACK)
         try:
             array = np.array(items)
         except ValueError as error:
             raise TypeError(f"nested lists must have equal lengths to make a tensor: {error}") from None
-        if wanted is not None:
-            array = array.astype(wanted)
-        if wanted is None and not _holds_arrays(value):
+        if target_dtype is not None:
+            array = array.astype(target_dtype)
+        if target_dtype is None and not _holds_arrays(value):
             array = array.astype({"f": float32, "i": int64, "u": int64}.get(array.dtype.kind, array.dtype), copy=False)
     else:
         raise TypeError(
@@ -201,9 +201,9 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         inputs = trace.import_values(inputs)
     if casts_external():
         inputs = tuple(map(_cast_external, inputs))
-    wanted = dtype_for(op.traits, inputs)
-    if wanted is not None:
-        inputs = tuple(_in_dtype(x, wanted) for x in inputs)
+    target_dtype = dtype_for(op.traits, inputs)
+    if target_dtype is not None:
+        inputs = tuple(_in_dtype(x, target_dtype) for x in inputs)
     arrays = [x._data if isinstance(x, Tensor) else x for x in inputs]
     dtype = next((x.dtype for x in arrays if isinstance(x, (np.ndarray, SymbolicTensor))), None)
     arrays = [
@@ -255,13 +255,13 @@ def _record(
         for array in outputs
     )
 
-    wanted = [number is not None for number in operands]
+    mask = [number is not None for number in operands]
 
     def pull(output_cotangents: list[Any]) -> tuple[Any, ...]:
         now = tape.current()
         inputs = [None if x is None else from_array(x, now, n) for x, n in zip(arrays, operands, strict=True)]
         results = [from_array(x, now, n) for x, n in zip(outputs, numbers, strict=True)]
-        return op.apply_vjp(output_cotangents, results, inputs, attributes, wanted)
+        return op.apply_vjp(output_cotangents, results, inputs, attributes, mask)
 
     if any(number is not None for number in numbers):
         recording.append(tape.Entry(operands, numbers, pull))

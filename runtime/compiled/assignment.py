@@ -18,5 +18,5 @@ def nodes_elsewhere(session: Any, ort_name: str) -> list[tuple[str, str]]:
     """
     if ort_name == CPU:
         return []
-    others = [one for one in session.get_provider_graph_assignment_info() if one.ep_name != ort_name]
-    return [(node.op_type, node.name) for one in others for node in one.get_nodes()]
+    others = [subgraph for subgraph in session.get_provider_graph_assignment_info() if subgraph.ep_name != ort_name]
+    return [(node.op_type, node.name) for subgraph in others for node in subgraph.get_nodes()]

@@ -110,18 +110,18 @@ def _load(request: Any, data: list[bytearray], answers: BinaryIO) -> ort.Inferen
 
 def _run(session: ort.InferenceSession, request: Any, data: list[bytearray], answers: BinaryIO) -> None:
     parts = iter(data)
-    given = {one["name"]: [_value(array, next(parts)) for array in one["arrays"]] for one in request["inputs"]}
-    kinds = {one["name"]: one["kind"] for one in request["inputs"]}
+    inputs = {entry["name"]: [_value(array, next(parts)) for array in entry["arrays"]] for entry in request["inputs"]}
+    kinds = {entry["name"]: entry["kind"] for entry in request["inputs"]}
     types = {node.name: node.type for node in (*session.get_inputs(), *session.get_outputs())}
-    wanted = request["outputs"]
-    if {*kinds.values()} <= {"tensor"} and all(_is_numbers(types[name]) for name in (*given, *wanted)):
-        values = {name: arrays[0] for name, arrays in given.items()}
-        results: list[dict[str, Any]] = [{"": value} for value in session.run_with_ort_values(wanted, values)]
+    outputs = request["outputs"]
+    if {*kinds.values()} <= {"tensor"} and all(_is_numbers(types[name]) for name in (*inputs, *outputs)):
+        values = {name: arrays[0] for name, arrays in inputs.items()}
+        results: list[dict[str, Any]] = [{"": value} for value in session.run_with_ort_values(outputs, values)]
     else:  # strings and sequences are returned only as NumPy arrays
-        feed = {name: _to_input(kinds[name], arrays) for name, arrays in given.items()}
-        results = [_items(result) for result in session.run(wanted, feed)]
+        feed = {name: _to_input(kinds[name], arrays) for name, arrays in inputs.items()}
+        results = [_items(result) for result in session.run(outputs, feed)]
     sent = [{at: _serialize(value) for at, value in items.items()} for items in results]
-    described = [[{"at": at, **one} for at, (one, _) in items.items()] for items in sent]
+    described = [[{"at": at, **description} for at, (description, _) in items.items()] for items in sent]
     frames.send(answers, {"outputs": described}, [part for items in sent for _, part in items.values()])
 
 

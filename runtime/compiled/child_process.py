@@ -90,13 +90,13 @@ class _Template:
     def __init__(self) -> None:
         self.owner = os.getpid()
         self.lock = threading.RLock()
-        self.control, theirs = socket.socketpair()
+        self.control, child_end = socket.socketpair()
         self.starting: deque[_Fork] = deque()
         # OpenBLAS would start threads, which forks don't inherit.
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-        with theirs:
+        with child_end:
             self.process = subprocess.Popen(
-                [*COMMAND, "template"], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                [*COMMAND, "template"], stdin=child_end.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 env=environment,
             )  # fmt: skip
 

@@ -76,10 +76,10 @@ class Compiled:
         inputs = flat_inputs(self.program, args, kwargs)
         bind(self.program, inputs)
         seeds = None if cotangents is None else check_cotangents(self.program, cotangents)
-        given = seeds is not None
-        if given not in self._backward:
-            self._backward[given] = _Backward(self.program, self.provider, given)
-        return self._backward[given].run(inputs, seeds or [])
+        has_cotangents = seeds is not None
+        if has_cotangents not in self._backward:
+            self._backward[has_cotangents] = _Backward(self.program, self.provider, has_cotangents)
+        return self._backward[has_cotangents].run(inputs, seeds or [])
 
     def __reduce__(self) -> Any:  # a session can't be copied: a copy compiles the program once more
         return Compiled, (self.program, self.provider)
@@ -89,9 +89,9 @@ class Compiled:
 
 
 class _Backward:
-    """The compiled gradient program; if `given`, the cotangents are inputs, otherwise they are ones."""
+    """The compiled gradient program; if `has_cotangents`, the cotangents are inputs, otherwise they are ones."""
 
-    def __init__(self, program: Program, provider: str, given: bool) -> None:
+    def __init__(self, program: Program, provider: str, has_cotangents: bool) -> None:
         self.program = program
         self.gradients = gradient_program(program)
         of_all = [*self.gradients.input_gradients, *self.gradients.parameter_gradients.values()]
@@ -99,7 +99,7 @@ class _Backward:
         whole = self.gradients.program
         self.inputs = whole.inputs
         self.executable = Executable(
-            whole if given else _with_unit_cotangents(program, whole), self.wanted, (), provider
+            whole if has_cotangents else _with_unit_cotangents(program, whole), self.wanted, (), provider
         )
 
     def run(self, inputs: Sequence[Array], seeds: Sequence[Array]) -> tuple[Any, Gradients]:

@@ -94,10 +94,10 @@ class Executable:
     @functools.cached_property
     def inputs(self) -> dict[Value, str]:
         """Name of each input value: those of `program.inputs` and `extra_inputs` that are used."""
-        used = set(self.session.inputs)
-        return {value: name for value, name in self._names.items() if name in used}
+        used_names = set(self.session.inputs)
+        return {value: name for value, name in self._names.items() if name in used_names}
 
-    def run(self, given: Mapping[Value, Array]) -> list[Array]:
+    def run(self, arrays: Mapping[Value, Array]) -> list[Array]:
         """Compute the `wanted` values from an array for each input value.
 
         Raises:
@@ -105,13 +105,13 @@ class Executable:
             UsageError: a recurrent layer would get an empty batch.
         """
         if self._batches:
-            self._refuse_empty_batches(given)
-        results = self.session.run({name: given[value] for value, name in self.inputs.items()})
+            self._refuse_empty_batches(arrays)
+        results = self.session.run({name: arrays[value] for value, name in self.inputs.items()})
         return [results[name] for name in self.outputs]
 
-    def _refuse_empty_batches(self, given: Mapping[Value, Array]) -> None:
+    def _refuse_empty_batches(self, arrays: Mapping[Value, Array]) -> None:
         """Raise `UsageError` for an empty batch, on which LSTM and GRU of ONNX Runtime crash."""
-        sizes = bind(self._program, [given[value] for value in self._program.inputs])
+        sizes = bind(self._program, [arrays[value] for value in self._program.inputs])
         for dim, layer in self._batches.items():
             if dim.symbols() <= sizes.keys() and dim.evaluate(sizes) == 0:
                 raise UsageError(

@@ -127,7 +127,7 @@ class IsolatedSession:
         answer, parts = self._answer("run")
         remaining = iter(parts)
         return {
-            name: {one["at"]: _array(one, next(remaining)) for one in items}
+            name: {item["at"]: _array(item, next(remaining)) for item in items}
             for name, items in zip(names, answer["outputs"], strict=True)
         }
 
@@ -177,21 +177,22 @@ class IsolatedSession:
     def _describe(self, name: str, value: Given) -> dict[str, Any]:
         arrays, needed = _arrays(value), self._types[name]
         types = [onnx.helper.np_dtype_to_tensor_dtype(array.dtype) for array in arrays]
-        names = list(dict.fromkeys(onnx.TensorProto.DataType.Name(one).lower() for one in types))
+        names = list(dict.fromkeys(onnx.TensorProto.DataType.Name(element_type).lower() for element_type in types))
         inner = needed.removeprefix("optional(").removesuffix(")" * needed.startswith("optional("))
         if value is None:
-            kind, given, fits = "absent", "None", inner != needed
+            kind, actual, fits = "absent", "None", inner != needed
         elif isinstance(value, (list, tuple)):
-            kind, given = "sequence", f"seq(tensor({'|'.join(names)}))"
-            fits = given == inner or (not arrays and inner.startswith("seq("))
+            kind, actual = "sequence", f"seq(tensor({'|'.join(names)}))"
+            fits = actual == inner or (not arrays and inner.startswith("seq("))
         else:
-            kind, given = "tensor", f"tensor({names[0]})"
-            fits = given == inner
+            kind, actual = "tensor", f"tensor({names[0]})"
+            fits = actual == inner
         if not fits:
-            raise UsageError(f"input {name!r} of the model is a {needed}, given {given}")
+            raise UsageError(f"input {name!r} of the model is a {needed}, given {actual}")
         if any(map(_is_packed, types)):
             raise UsageError(
-                f"input {name!r} of the model is a {given}: inputs with elements of less than 8 bits aren't supported\n"
+                f"input {name!r} of the model is a {actual}: inputs with elements of less than 8 bits "
+                "aren't supported\n"
                 "  what to do: declare it as int8 or uint8, and let a Cast node make the rest of it"
             )
         described = [
@@ -235,8 +236,8 @@ class IsolatedSession:
             )
         how = f"exit code {code}"
         if code < 0:
-            known = {int(one): one.name for one in signal.Signals}
-            how = f"signal {-code}" + (f" ({known[-code]})" if -code in known else "")
+            signals = {int(number): number.name for number in signal.Signals}
+            how = f"signal {-code}" + (f" ({signals[-code]})" if -code in signals else "")
         self._printed.seek(-min(MAX_PRINT_BYTES, self._printed.seek(0, os.SEEK_END)), os.SEEK_END)
         lines = [line for line in self._printed.read().decode(errors="replace").splitlines() if line.strip()]
         output = "".join(c if c.isprintable() else " " for c in lines[-1]) if lines else ""
@@ -270,7 +271,7 @@ def _is_packed(element_type: int) -> bool:
 def _arrays(value: Given) -> list[Array]:
     """Return the arrays that make up an input."""
     values = [] if value is None else value if isinstance(value, (list, tuple)) else [value]
-    return [np.asarray(one, order="C") for one in values]
+    return [np.asarray(array, order="C") for array in values]
 
 
 def _bytes_of(array: Array) -> Any:

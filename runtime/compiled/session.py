@@ -192,22 +192,22 @@ class Session:
 def explain(error: Exception, model: onnx.ModelProto | str | PathLike[str], provider: str) -> SessionError:
     """Return ONNX Runtime's error about a model with the Cell and the source line of the node that it names."""
     if newer := _TOO_NEW.search(str(error)):
-        kind, given, most = (x for x in newer.groups() if x is not None)
+        kind, version, most = (x for x in newer.groups() if x is not None)
         return SessionError(
-            f"ONNX Runtime can't run the model: its {kind.replace('Opset', 'opset')} is {given}, and ONNX Runtime "
+            f"ONNX Runtime can't run the model: its {kind.replace('Opset', 'opset')} is {version}, and ONNX Runtime "
             f"{ort.__version__} knows those up to {most}\n  what to do: install a newer ONNX Runtime, or write the "
             "model in an older opset: converter.to_onnx(converter.from_onnx(model), path)"
         )
     message = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error))
     message = re.sub(r"/onnxruntime(_src)?/\S+ [^\[\]]*(\[with [^\]]*\] )?", "", message).strip()  # its own C++
-    place = "" if isinstance(error, ort_errors.NoSuchFile) else _place(message, model)
+    where = "" if isinstance(error, ort_errors.NoSuchFile) else _place(message, model)
     pattern = next((pattern for pattern in _OF_DATA if re.search(pattern, message)), None)
     kind, what, instead = _OF_DATA[pattern] if pattern else (SessionError, "ONNX Runtime can't run the model", "")
     values = re.search(r"idx=(\S+) must be within the inclusive range \[(-?\d+),\s*(-?\d+)\]", message)
     detail = message if pattern is None else f"{values[1]}, valid are {values[2]} to {values[3]}" if values else ""
-    message = (f"{what}: {detail}" if detail else what) + place
+    message = (f"{what}: {detail}" if detail else what) + where
     if isinstance(error, ort_errors.NotImplemented):
-        message += "" if place else _dtypes(message, model)
+        message += "" if where else _dtypes(message, model)
         message += (
             f"\n  what to do: it has no kernel for these dtypes on {provider!r}; compute in float32, or let "
             "the interpreter run the program"
@@ -225,8 +225,8 @@ def _place(message: str, model: onnx.ModelProto | str | PathLike[str]) -> str:
     for node in _proto(model).graph.node:
         if node.name == named[1]:
             metadata = {entry.key: entry.value for entry in node.metadata_props}
-            place = f"\n  operator {node.op_type} of Cell {metadata.get(CELL, '(root)')}"
-            return place + (f" at {metadata[SOURCE]}" if SOURCE in metadata else "")
+            where = f"\n  operator {node.op_type} of Cell {metadata.get(CELL, '(root)')}"
+            return where + (f" at {metadata[SOURCE]}" if SOURCE in metadata else "")
     return ""
 
 
@@ -239,18 +239,18 @@ def _dtypes(message: str, model: onnx.ModelProto | str | PathLike[str]) -> str:
     if named is None:
         return ""
     graph = _proto(model).graph
-    types = {one.name: one.type.tensor_type.elem_type for one in (*graph.input, *graph.value_info, *graph.output)}
-    types |= {one.name: one.data_type for one in graph.initializer}
+    types = {info.name: info.type.tensor_type.elem_type for info in (*graph.input, *graph.value_info, *graph.output)}
+    types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
     for node in graph.node:
-        given = [a.i for a in node.attribute if a.name in ("to", "output_dtype") and a.i]
-        types |= dict.fromkeys(node.output, given[0]) if given else {}
+        output_types = [a.i for a in node.attribute if a.name in ("to", "output_dtype") and a.i]
+        types |= dict.fromkeys(node.output, output_types[0]) if output_types else {}
     nodes = [node for node in graph.node if (node.op_type, node.name) == named.groups()]
-    known = [[types[name] for name in (*node.input, *node.output) if types.get(name)] for node in nodes]
-    place = max(range(len(nodes)), key=lambda number: max(known[number], default=0), default=None)
-    if place is None or not known[place]:
+    known_types = [[types[name] for name in (*node.input, *node.output) if types.get(name)] for node in nodes]
+    index = max(range(len(nodes)), key=lambda number: max(known_types[number], default=0), default=None)
+    if index is None or not known_types[index]:
         return ""
-    names = dict.fromkeys(onnx.TensorProto.DataType.Name(one).lower() for one in known[place])
-    return f"\n  operator {nodes[place].op_type} with the output {nodes[place].output[0]!r}: {', '.join(names)}"
+    names = dict.fromkeys(onnx.TensorProto.DataType.Name(dtype).lower() for dtype in known_types[index])
+    return f"\n  operator {nodes[index].op_type} with the output {nodes[index].output[0]!r}: {', '.join(names)}"
 
 
 def session_options() -> dict[str, Any]:
@@ -278,11 +278,11 @@ def unusable(provider: str, active: Sequence[str], reason: str = "") -> UsageErr
     """
     needs = find(provider).needs
     first = reason.partition("\n")[0]
-    said = re.sub(r"^/\S+ .*?\) (?=[A-Z])", "", first)  # without the place in ONNX Runtime's own code
+    message = re.sub(r"^/\S+ .*?\) (?=[A-Z])", "", first)  # without the place in ONNX Runtime's own code
     return UsageError(
         f"ONNX Runtime can't use provider {provider!r} on this machine{f' (it needs {needs})' if needs else ''}: "
         f"available: {', '.join(map(short_name, active))}"
-        + (f"\n  ONNX Runtime says: {said}" if said else "")
+        + (f"\n  ONNX Runtime says: {message}" if message else "")
         + conflict_hint()
     )
 
@@ -337,10 +337,10 @@ def choose_provider(provider: str | None) -> str:
 def _how_to_install(provider: str) -> str:
     """Return what to do for a provider that isn't installed; empty if that isn't known."""
     package = PROVIDERS[provider].package if provider in PROVIDERS else ""
-    there = installed_packages()
-    if not package or package in there:
+    packages = installed_packages()
+    if not package or package in packages:
         return ""
-    return f"\n  what to do: pip uninstall -y {' '.join(there)}, then pip install {package}"
+    return f"\n  what to do: pip uninstall -y {' '.join(packages)}, then pip install {package}"
 
 
 @functools.cache
@@ -396,10 +396,10 @@ def has_doubles(model: onnx.ModelProto | str | PathLike[str]) -> bool:
 
 def path_in_utf8(path: str | PathLike[str]) -> str:
     """Return the path; `UsageError` if ONNX Runtime can't open it."""
-    given = fspath(path)
-    if encodable_name(given) != given:
-        raise UsageError(f"can't read {given}: its name isn't UTF-8, which ONNX Runtime needs; rename it")
-    return given
+    name = fspath(path)
+    if encodable_name(name) != name:
+        raise UsageError(f"can't read {name}: its name isn't UTF-8, which ONNX Runtime needs; rename it")
+    return name
 
 
 def _source(model: onnx.ModelProto | str | PathLike[str]) -> bytes | str:

@@ -25,8 +25,8 @@ def bidense(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
         TypeError: the dtypes differ.
         ValueError: the shapes don't fit.
     """
-    given = {"input1": input1, "input2": input2, "weight": weight} | ({} if bias is None else {"bias": bias})
-    a, b, w, *shift = (as_tensor(x, name, of="bidense") for name, x in given.items())
+    operands = {"input1": input1, "input2": input2, "weight": weight} | ({} if bias is None else {"bias": bias})
+    a, b, w, *shift = (as_tensor(x, name, of="bidense") for name, x in operands.items())
     require_one_dtype(a, b, w, *shift, of="bidense")
     fits = a.ndim > 0 and b.ndim > 0 and w.ndim == 3 and a.shape[:-1] == b.shape[:-1]
     if not fits or w.shape[1:] != (a.shape[-1], b.shape[-1]):

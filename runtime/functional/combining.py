@@ -89,10 +89,10 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     Raises:
         ValueError: `input` has more than two dimensions.
     """
-    given = as_tensor(input, of="cov")
-    if given.ndim > 2:
-        raise ValueError(f"For 'cov', 'input' must have at most two dimensions, but got {given.ndim}")
-    x = atleast_2d(as_floating(given, of="cov"))
+    variables = as_tensor(input, of="cov")
+    if variables.ndim > 2:
+        raise ValueError(f"For 'cov', 'input' must have at most two dimensions, but got {variables.ndim}")
+    x = atleast_2d(as_floating(variables, of="cov"))
     weights = None
     for w in (fweights, aweights):
         if w is not None:
@@ -109,7 +109,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         divisor = count - correction * total(weights * a) / count
     covariances = matmul(deviations * weights, shaping.transpose(deviations, permutation=(1, 0)))
     covariances = covariances / elementwise.clamp(divisor, minimum=0)
-    return covariances if given.ndim == 2 else shaping.reshape(covariances, shape=())
+    return covariances if variables.ndim == 2 else shaping.reshape(covariances, shape=())
 
 
 @public_op()

@@ -63,19 +63,21 @@ def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> An
     checks.positive_int(bins, "bins", of="histc")
     if min > max:
         raise ValueError(f"For 'histc', 'min' must not be above 'max', but got {min} and {max}")
-    given = as_tensor(input, of="histc")
-    x = as_floating(shaping.reshape(given, shape=(product(given.shape),)), of="histc")
+    data = as_tensor(input, of="histc")
+    x = as_floating(shaping.reshape(data, shape=(product(data.shape),)), of="histc")
     low, high = np.asarray(min, x.dtype), np.asarray(max, x.dtype)
-    if min == max and 0 not in given.shape:
+    if min == max and 0 not in data.shape:
         low, high = reduction.reduce_min(x), reduction.reduce_max(x)
     same = comparison.equal(low, high)  # one value only: an interval of width 2 around it
     low, high = elementwise.where(same, low - 1, low), elementwise.where(same, high + 1, high)
     inside = comparison.logical_and(comparison.greater_equal(x, low), comparison.less_equal(x, high))
-    place = rounding.floor((x - low) / (high - low) * bins)
-    place = elementwise.clamp(elementwise.where(inside, place, np.zeros((), x.dtype)), minimum=0, maximum=bins - 1)
-    counts = creation.full_like(given if given.dtype != bool_ else place, 0, shape=(bins,))
+    bin_index = rounding.floor((x - low) / (high - low) * bins)
+    bin_index = elementwise.clamp(
+        elementwise.where(inside, bin_index, np.zeros((), x.dtype)), minimum=0, maximum=bins - 1
+    )
+    counts = creation.full_like(data if data.dtype != bool_ else bin_index, 0, shape=(bins,))
     one_each = elementwise.cast(inside, dtype=counts.dtype)
-    return indexing.scatter(counts, elementwise.cast(place, dtype=int64), one_each, axis=0, reduction="add")
+    return indexing.scatter(counts, elementwise.cast(bin_index, dtype=int64), one_each, axis=0, reduction="add")
 
 
 @public_op(primitive=Primitive("ConfusionMatrix", init_args=("num_classes", "dtype")))
@@ -119,15 +121,15 @@ def _histogram_fixed_width(x: Any, range: Any, nbins: int = 1, dtype: Any = "int
 
     Elements below the range count in the first interval, elements above it in the last.
     """
-    given = as_floating(x, "x", of="HistogramFixedWidth")
+    data = as_floating(x, "x", of="HistogramFixedWidth")
     low, high = (float(bound) for bound in as_tensor(range, "range", of="HistogramFixedWidth").tolist())
     if not low < high:
         raise ValueError(f"For 'HistogramFixedWidth', 'range' must be ascending, but got {low}, {high}")
-    flat = shaping.reshape(given, shape=(product(given.shape),))
-    place = elementwise.clamp(rounding.floor((flat - low) * (nbins / (high - low))), minimum=0, maximum=nbins - 1)
-    ones = as_tensor(creation.full_like(elementwise.cast(place, dtype=to_dtype(dtype)), 1))
+    flat = shaping.reshape(data, shape=(product(data.shape),))
+    bin_index = elementwise.clamp(rounding.floor((flat - low) * (nbins / (high - low))), minimum=0, maximum=nbins - 1)
+    ones = as_tensor(creation.full_like(elementwise.cast(bin_index, dtype=to_dtype(dtype)), 1))
     counts = as_tensor(creation.full_like(ones, 0, (nbins,)))
-    return indexing.scatter(counts, elementwise.cast(place, dtype=int64), ones, axis=0, reduction="add")
+    return indexing.scatter(counts, elementwise.cast(bin_index, dtype=int64), ones, axis=0, reduction="add")
 
 
 @public_op(method="gcd", primitive="Gcd")

@@ -96,17 +96,17 @@ def _check_operands(
         inside = np.arange(classes.shape[1]) < np.asarray(ends[1])[:, None]
         wrong = inside & ((np.asarray(classes) < 0) | (np.asarray(classes) >= x.shape[2]))
         if wrong.any():
-            place = tuple(int(i) for i in np.argwhere(wrong)[0])
+            index = tuple(int(i) for i in np.argwhere(wrong)[0])
             raise ValueError(
-                f"For '{of}', 'targets' must hold classes in [0, {x.shape[2]}), but got {np.asarray(classes)[place]} "
-                f"at position {place}"
+                f"For '{of}', 'targets' must hold classes in [0, {x.shape[2]}), but got {np.asarray(classes)[index]} "
+                f"at position {index}"
             )
     return x, classes, ends
 
 
-def _lengths(given: Any, name: str, count: Any, most: Any) -> Any:
+def _lengths(value: Any, name: str, count: Any, most: Any) -> Any:
     of = "ctc_loss"
-    lengths = require_integers(as_tensor(given, name, of=of), name, of=of)
+    lengths = require_integers(as_tensor(value, name, of=of), name, of=of)
     lengths = lengths if lengths.ndim else shaping.reshape(lengths, shape=(1,))
     if tuple(lengths.shape) != (count,):
         raise ValueError(f"For '{of}', '{name}' must hold {count} lengths, but got shape {tuple(lengths.shape)}")

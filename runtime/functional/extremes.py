@@ -183,13 +183,13 @@ def _value(end: End, input: Any, axis: Any, keepdims: bool, initial: Any, where:
 
 
 def _value_and_index(end: End, input: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> tuple[Any, Any]:
-    name, _, place, better = end
+    name, _, position, better = end
     if axis is None:
         value = _value(end, input, None, False, initial, where)
-        return value, _index(place, value, None, False)  # of the only element
+        return value, _index(position, value, None, False)  # of the only element
     x = _with_initial(input, initial, where, of=name)
     axis = integer(axis, "axis", of=name)
-    index = _index(place, x, axis, True)
+    index = _index(position, x, axis, True)
     value = indexing.gather(x, index, axis=axis) if x.ndim else x
     if initial is not None:
         value = better(value, np.asarray(initial, x.dtype))

@@ -38,8 +38,10 @@ def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int =
     soft = activation.softmax((x + noise) / tau, axis=axis)
     if not hard:
         return soft
-    place = argmax(soft, axis, True)
-    one_hot = indexing.scatter(zeros_like(soft), place, ones_like(elementwise.cast(place, dtype=x.dtype)), axis=axis)
+    position = argmax(soft, axis, True)
+    one_hot = indexing.scatter(
+        zeros_like(soft), position, ones_like(elementwise.cast(position, dtype=x.dtype)), axis=axis
+    )
     return one_hot + (soft - stop_gradient(soft))
 
 

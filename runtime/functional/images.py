@@ -76,11 +76,11 @@ def channel_shuffle(x: Any, groups: int) -> Any:
 @public_op(primitive=Primitive("DepthToSpace", init_args=("block_size",)))
 def _depth_to_space(x: Any, block_size: int) -> Any:
     """Rearrange (N, b * b * C, H, W) to (N, C, H * b, W * b): the channel index starts with the position in a block."""
-    given, b = _batch_of_images(x, block_size, of="DepthToSpace")
-    batch, channels, height, width = given.shape
+    images, b = _batch_of_images(x, block_size, of="DepthToSpace")
+    batch, channels, height, width = images.shape
     if channels % (b * b):
         raise ValueError(f"For 'DepthToSpace', the channels must be a multiple of {b}**2, but got {channels}")
-    split = shaping.reshape(given, shape=(batch, b, b, channels // (b * b), height, width))
+    split = shaping.reshape(images, shape=(batch, b, b, channels // (b * b), height, width))
     moved = shaping.transpose(split, permutation=(0, 3, 4, 1, 5, 2))
     return shaping.reshape(moved, shape=(batch, channels // (b * b), height * b, width * b))
 
@@ -88,11 +88,11 @@ def _depth_to_space(x: Any, block_size: int) -> Any:
 @public_op(primitive=Primitive("SpaceToDepth", init_args=("block_size",)))
 def _space_to_depth(x: Any, block_size: int) -> Any:
     """Rearrange (N, C, H * b, W * b) to (N, b * b * C, H, W): inverts `DepthToSpace`."""
-    given, b = _batch_of_images(x, block_size, of="SpaceToDepth")
-    batch, channels, height, width = given.shape
+    images, b = _batch_of_images(x, block_size, of="SpaceToDepth")
+    batch, channels, height, width = images.shape
     if height % b or width % b:
-        raise ValueError(f"For 'SpaceToDepth', {b} must divide height and width, but got shape {tuple(given.shape)}")
-    split = shaping.reshape(given, shape=(batch, channels, height // b, b, width // b, b))
+        raise ValueError(f"For 'SpaceToDepth', {b} must divide height and width, but got shape {tuple(images.shape)}")
+    split = shaping.reshape(images, shape=(batch, channels, height // b, b, width // b, b))
     moved = shaping.transpose(split, permutation=(0, 3, 5, 1, 2, 4))
     return shaping.reshape(moved, shape=(batch, b * b * channels, height // b, width // b))
 
@@ -147,10 +147,10 @@ def batch_to_space_nd(input_x: Any, block_shape: Any, crops: Any) -> Any:
 
 
 def _batch_of_images(x: Any, block_size: int, *, of: str) -> tuple[Any, int]:
-    given = as_tensor(x, "x", of=of)
-    if given.ndim != 4:
-        raise ValueError(f"For '{of}', 'x' must have 4 dimensions, but got shape {tuple(given.shape)}")
-    return given, checks.positive_int(block_size, "block_size", of=of)
+    images = as_tensor(x, "x", of=of)
+    if images.ndim != 4:
+        raise ValueError(f"For '{of}', 'x' must have 4 dimensions, but got shape {tuple(images.shape)}")
+    return images, checks.positive_int(block_size, "block_size", of=of)
 
 
 def _blocks(size: Any, count: int, *, of: str) -> tuple[Any, ...]:

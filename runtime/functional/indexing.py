@@ -61,10 +61,10 @@ def _gather_in_batches(x: Any, indices: Any, axis: int, batches: int) -> Any:
     columns.append(elementwise.cast(indices, dtype=int64))
     coordinates = slicing.concat(*(shaping.reshape(c, shape=(*shape, 1)) for c in columns), axis=len(shape))
     others = [i for i in range(batches, x.ndim) if i != axis]
-    found = indexing.gather_nd(shaping.transpose(x, permutation=(*range(batches), axis, *others)), coordinates)
+    elements = indexing.gather_nd(shaping.transpose(x, permutation=(*range(batches), axis, *others)), coordinates)
     first = range(len(shape), len(shape) + axis - batches)  # the axes of x between the batches and `axis`
-    last = range(len(shape) + axis - batches, found.ndim)
-    return shaping.transpose(found, permutation=(*range(batches), *first, *range(batches, len(shape)), *last))
+    last = range(len(shape) + axis - batches, elements.ndim)
+    return shaping.transpose(elements, permutation=(*range(batches), *first, *range(batches, len(shape)), *last))
 
 
 @tensor_method("gather")
@@ -174,8 +174,8 @@ def masked_select(input: Any, mask: Any) -> Any:
     every = shaping.expand(chosen, shape=shape)
     flat = shaping.reshape(shaping.expand(x, shape=shape), shape=(product(shape),))
     if is_symbolic(every):
-        found = symbolic_nonzero(shaping.reshape(every, shape=(product(shape),)))
-        return indexing.take(flat, shaping.reshape(found, shape=(found.shape[0],)), axis=0)
+        coordinates = symbolic_nonzero(shaping.reshape(every, shape=(product(shape),)))
+        return indexing.take(flat, shaping.reshape(coordinates, shape=(coordinates.shape[0],)), axis=0)
     every = known_elements(every, "the mask of masked_select")
     return indexing.take(flat, from_array(np.flatnonzero(every)), axis=0)
 
@@ -207,10 +207,10 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
         columns = (part(all_found, 1, axis, axis + 1) for axis in range(max(x.ndim, 1)))
         shape = (all_found.shape[0],)
         return tuple(shaping.reshape(column, shape=shape) for column in columns) if as_tuple else all_found
-    found = np.nonzero(np.atleast_1d(known_elements(x, "the operand of nonzero")))
+    coordinates = np.nonzero(np.atleast_1d(known_elements(x, "the operand of nonzero")))
     if as_tuple:
-        return tuple(from_array(places) for places in found)
-    return from_array(np.stack(found, axis=1).astype(np.int64))
+        return tuple(from_array(places) for places in coordinates)
+    return from_array(np.stack(coordinates, axis=1).astype(np.int64))
 
 
 @public_op(method="argwhere")
@@ -243,12 +243,12 @@ def one_hot(indices: Any, depth: int, on_value: Any = 1, off_value: Any = 0, axi
         raise ValueError(f"For 'one_hot', 'depth' must be >= 0, but got {depth}")
     at = normalize_axis(integer(axis, "axis", of="one_hot"), x.ndim + 1)
     places = from_array(np.arange(count, dtype=x.dtype).reshape(-1, *(1,) * (x.ndim - at)))
-    here = comparison.equal(shaping.reshape(x, shape=(*x.shape[:at], 1, *x.shape[at:])), places)
+    is_index = comparison.equal(shaping.reshape(x, shape=(*x.shape[:at], 1, *x.shape[at:])), places)
     on, off = (
         as_tensor(value, name, of="one_hot") for value, name in ((on_value, "on_value"), (off_value, "off_value"))
     )
     on, off = promote_pair(on, off, of="one_hot")
-    return elementwise.where(here, on, off)
+    return elementwise.where(is_index, on, off)
 
 
 @public_op()

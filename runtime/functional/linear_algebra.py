@@ -15,9 +15,9 @@ from .permuting import swapaxes
 from .public_op import Primitive, public_op, tensor_method
 
 
-def _check_operands(*given: tuple[Any, str], of: str, ranks: tuple[int, ...] | None = None) -> tuple[Any, ...]:
+def _check_operands(*operands: tuple[Any, str], of: str, ranks: tuple[int, ...] | None = None) -> tuple[Any, ...]:
     """Check the operands of a matrix product: tensors of one dtype, of these ranks."""
-    xs = tuple(as_tensor(x, name, of=of) for x, name in given)
+    xs = tuple(as_tensor(x, name, of=of) for x, name in operands)
     if ranks is not None and tuple(x.ndim for x in xs) != ranks:
         raise ValueError(f"For '{of}', needed operands of {ranks} dimensions, but got {tuple(x.ndim for x in xs)}")
     require_one_dtype(*xs, of=of if "MatMul" in of else f"{of} (MatMul)")
@@ -88,8 +88,8 @@ def mv(mat: Any, vec: Any) -> Any:
 @public_op(primitive="Dense")
 def dense(input: Any, weight: Any, bias: Any = None) -> Any:
     """`input @ weight.T + bias`: (..., k) with weight (m, k) and bias (m) gives (..., m)."""
-    given = [(input, "input"), (weight, "weight"), *([] if bias is None else [(bias, "bias")])]
-    return linear.linear(*_check_operands(*given, of="dense"))
+    operands = [(input, "input"), (weight, "weight"), *([] if bias is None else [(bias, "bias")])]
+    return linear.linear(*_check_operands(*operands, of="dense"))
 
 
 # ---- vectors and tensors ----

@@ -104,8 +104,8 @@ def where(condition: Any, input: Any, other: Any) -> Any:
     `TypeError` if `condition` isn't a tensor of bools.
     """
     if not isinstance(condition, (TensorLike, np.ndarray)) or condition.dtype != bool_:
-        given = dtype_name(condition.dtype) if isinstance(condition, TensorLike) else type(condition).__name__
-        raise TypeError(f"For 'where', 'condition' must be a Tensor of bools, but got {given}; compare with 0 first")
+        kind = dtype_name(condition.dtype) if isinstance(condition, TensorLike) else type(condition).__name__
+        raise TypeError(f"For 'where', 'condition' must be a Tensor of bools, but got {kind}; compare with 0 first")
     return elementwise.where(condition, *promote_pair(input, other, of="where"))
 
 

@@ -121,8 +121,8 @@ class MultitypeFuncGraph:
             if len(types) == len(args) and all(map(_is_instance, args, types)):
                 return function(*args)
         kinds = [dtype_name(x.dtype) + " Tensor" if isinstance(x, TensorLike) else type(x).__name__ for x in args]
-        known = [types for types, _ in self._implementations]
-        raise TypeError(f"For '{self.name}', no implementation is registered for {kinds}, only for {known}")
+        signatures = [types for types, _ in self._implementations]
+        raise TypeError(f"For '{self.name}', no implementation is registered for {kinds}, only for {signatures}")
 
     def __repr__(self) -> str:
         return f"MultitypeFuncGraph({self.name!r})"

@@ -150,8 +150,8 @@ def multi_margin_loss(
     places = shaping.reshape(labels, shape=(*target.shape, 1))
     gaps = rectifier.relu(margin - indexing.gather(x, places, axis=x.ndim - 1) + x)
     gaps = gaps if p == 1 else gaps * gaps
-    own = comparison.equal(places, creation.arange(stop=classes, dtype=places.dtype))
-    rows = reduce_sum(elementwise.where(own, zero(gaps), gaps), axes=(x.ndim - 1,)) / classes
+    is_target = comparison.equal(places, creation.arange(stop=classes, dtype=places.dtype))
+    rows = reduce_sum(elementwise.where(is_target, zero(gaps), gaps), axes=(x.ndim - 1,)) / classes
     if weight is not None:
         rows = rows * indexing.take(as_floating(weight, "weight", of=of), labels, axis=0)
     return reduce_loss(rows, reduction, of=of)

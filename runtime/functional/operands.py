@@ -81,8 +81,8 @@ def require_one_dtype(*xs: Any, of: str) -> None:
     """Raise `TypeError` unless the tensors have one dtype, or `Cell.to_float` will cast them to one."""
     dtypes = list(dict.fromkeys(x.dtype for x in xs))
     if len(dtypes) > 1 and not (casts_operands() and all(map(is_floating, dtypes))):
-        given = " and ".join(map(dtype_name, dtypes))
-        raise TypeError(f"For '{of}', the operands must have one type, but got {given}: cast one, x.astype(dtype)")
+        names = " and ".join(map(dtype_name, dtypes))
+        raise TypeError(f"For '{of}', the operands must have one type, but got {names}: cast one, x.astype(dtype)")
 
 
 _NUMBER = (bool, int, float, SymbolicDim)

@@ -191,16 +191,16 @@ class OperatorObject:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the operator."""
         cls = type(self)
-        given = dict(cls._primitive.defaults or {}) | self._given | kwargs
-        if cls._primitive.call_args is None and (cls._variadic or not (given or cls._renamed)):
-            result = cls._function(*args, **given)
+        keywords = dict(cls._primitive.defaults or {}) | self._given | kwargs
+        if cls._primitive.call_args is None and (cls._variadic or not (keywords or cls._renamed)):
+            result = cls._function(*args, **keywords)
         else:
             names = cls._calling_names()
             if len(args) > len(names):
                 raise TypeError(
                     f"{cls.__name__} takes at most {len(names)} operands, {tuple(names)}, but got {len(args)}"
                 )
-            result = cls._function(**(given | dict(zip(names, args, strict=False))))
+            result = cls._function(**(keywords | dict(zip(names, args, strict=False))))
         return result if cls._primitive.arrange is None else cls._primitive.arrange(result)
 
     @classmethod
@@ -226,9 +226,9 @@ def operator_class(function: Function, primitive: Primitive) -> type[OperatorObj
             inspect.Parameter(
                 name,
                 inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                default=defaults.get(own, parameters[own].default),
+                default=defaults.get(parameter, parameters[parameter].default),
             )
-            for name, own in renamed.items()
+            for name, parameter in renamed.items()
         ]
         + [
             inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)

@@ -61,13 +61,13 @@ def crop_and_resize(
         shaping.reshape(places[1], shape=(corners.shape[0], 1, size[1])), shape=(corners.shape[0], *size)
     )
     flat = [shaping.reshape(grid, shape=(corners.shape[0], size[0] * size[1])) for grid in (grid_y, grid_x)]
-    rounded = [rounding.round(place) for place in flat] if method == "nearest" else flat
+    rounded = [rounding.round(position) for position in flat] if method == "nearest" else flat
     edges = [elementwise.clamp(p, minimum=0, maximum=s - 1) for p, s in zip(rounded, x.shape[1:3], strict=True)]
     values = interpolate_at(images, edges, nearest=method == "nearest")
     outside = None
-    for place, extent in zip(flat, x.shape[1:3], strict=True):
+    for position, extent in zip(flat, x.shape[1:3], strict=True):
         beyond = comparison.logical_or(
-            comparison.less(place, place * 0), comparison.greater(place, place * 0 + float(extent - 1))
+            comparison.less(position, position * 0), comparison.greater(position, position * 0 + float(extent - 1))
         )
         outside = beyond if outside is None else comparison.logical_or(outside, beyond)
     masked = shaping.reshape(outside, shape=(corners.shape[0], 1, size[0] * size[1]))
@@ -114,11 +114,14 @@ def _roi_align(
     ):
         length = elementwise.clamp((last + float(roi_end_mode) - first) * spatial_scale, minimum=1.0)
         samples = (np.arange(bins * sample_num) + 0.5) / (bins * sample_num)
-        place = first * spatial_scale + length * from_array(samples.astype(regions.dtype))
+        position = first * spatial_scale + length * from_array(samples.astype(regions.dtype))
         inside = comparison.logical_and(
-            comparison.greater_equal(place, place * 0 - 1.0), comparison.less_equal(place, place * 0 + float(extent))
+            comparison.greater_equal(position, position * 0 - 1.0),
+            comparison.less_equal(position, position * 0 + float(extent)),
         )
-        lines.append((elementwise.clamp(place, minimum=0, maximum=extent - 1), elementwise.cast(inside, dtype=x.dtype)))
+        lines.append(
+            (elementwise.clamp(position, minimum=0, maximum=extent - 1), elementwise.cast(inside, dtype=x.dtype))
+        )
     (rows, rows_inside), (columns, columns_inside) = lines
     shape = (regions.shape[0], rows.shape[1], columns.shape[1])
     down, across = (shape[0], shape[1], 1), (shape[0], 1, shape[2])

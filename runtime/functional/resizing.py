@@ -61,8 +61,8 @@ def interpolate(
         raise ValueError(f"For 'interpolate', 'align_corners' can't be set for mode {mode!r}, but got {align_corners}")
     spatial = x.ndim - 2
     if (size is None) == (scale_factor is None):
-        given = "neither" if size is None else "both"
-        raise ValueError(f"For 'interpolate', one of 'size' and 'scale_factor' must be given, but got {given}")
+        which = "neither" if size is None else "both"
+        raise ValueError(f"For 'interpolate', one of 'size' and 'scale_factor' must be given, but got {which}")
     scales: tuple[float, ...] | None = None
     if size is not None:
         if recompute_scale_factor:

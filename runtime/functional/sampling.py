@@ -79,15 +79,15 @@ def grid_sample(
     for axis, size in enumerate(sizes):
         at = slicing.slice(flat, starts=(count - 1 - axis,), stops=(count - axis,), steps=(1,), axes=(2,))
         at = shaping.reshape(at, shape=tuple(flat.shape[:2]))
-        place = (at + 1.0) * ((size - 1) / 2) if align_corners else ((at + 1.0) * float(size) - 1.0) / 2
+        position = (at + 1.0) * ((size - 1) / 2) if align_corners else ((at + 1.0) * float(size) - 1.0) / 2
         if padding_mode == "reflection":
-            place = _reflect(place, size, bool(align_corners))
+            position = _reflect(position, size, bool(align_corners))
         if padding_mode != "zeros":
-            place = elementwise.clamp(place, minimum=0, maximum=size - 1)
-        near = comparison.logical_and(comparison.greater(place, -1.0), comparison.less(place, float(size)))
+            position = elementwise.clamp(position, minimum=0, maximum=size - 1)
+        near = comparison.logical_and(comparison.greater(position, -1.0), comparison.less(position, float(size)))
         away = -2.0 if padding_mode == "zeros" else size - 1.0  # for NaN
-        place = elementwise.where(near, place, np.asarray(away, place.dtype))
-        places.append(rounding.round(place) if mode == "nearest" else place)
+        position = elementwise.where(near, position, np.asarray(away, position.dtype))
+        places.append(rounding.round(position) if mode == "nearest" else position)
     values = interpolate_at(x, places, nearest=mode == "nearest")
     return shaping.reshape(values, shape=(x.shape[0], x.shape[1], *out))
 
@@ -110,12 +110,12 @@ def _grid_sampler_3d(
     return grid_sample(input_x, grid, interpolation_mode, padding_mode, align_corners)
 
 
-def _reflect(place: Any, size: int, align_corners: bool) -> Any:
+def _reflect(position: Any, size: int, align_corners: bool) -> Any:
     """Reflect positions outside of the image at the corner pixels' centres, or at their outer edges, repeatedly."""
     low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
     if span == 0:
-        return place * 0.0
-    away = elementwise.abs(place - low)
+        return position * 0.0
+    away = elementwise.abs(position - low)
     turns = rounding.floor(away / span)
     rest = away - turns * span
     odd = comparison.equal(rounding.remainder(turns, turns * 0 + 2.0), turns * 0 + 1.0)
@@ -126,20 +126,20 @@ def interpolate_at(x: Any, places: list[Any], *, nearest: bool) -> Any:
     """Interpolate x (N, C, *sizes) at positions (N, count) for each spatial axis: (N, C, count); zeros outside."""
     sizes = x.shape[2:]
     rows = shaping.reshape(x, shape=(x.shape[0], x.shape[1], product(sizes)))
-    lows = [rounding.floor(place) for place in places]
+    lows = [rounding.floor(position) for position in places]
     total = None
     for corner in range(1 if nearest else 2 ** len(places)):
         index: Any = 0
         weight: Any = None
-        for axis, (place, low, size) in enumerate(zip(places, lows, sizes, strict=True)):
+        for axis, (position, low, size) in enumerate(zip(places, lows, sizes, strict=True)):
             step = corner >> axis & 1
-            at = place if nearest else low + float(step)
+            at = position if nearest else low + float(step)
             inside = comparison.logical_and(
                 comparison.greater_equal(at, at * 0), comparison.less(at, at * 0 + float(size))
             )
             share = elementwise.cast(inside, dtype=x.dtype)
             if not nearest:
-                share = share * (place - low if step else 1.0 - (place - low))
+                share = share * (position - low if step else 1.0 - (position - low))
             weight = share if weight is None else weight * share
             usable = elementwise.cast(elementwise.clamp(at, minimum=0, maximum=size - 1), dtype=np.dtype(np.int64))
             index = usable + index * size

@@ -206,14 +206,14 @@ def _quantile(input: Any, q: Any, axis: int | None, keepdims: bool, *, leave_out
     counts = reduction.reduce_sum(
         elementwise.cast(comparison.logical_not(missing), dtype=x.dtype), axes=(ordered.ndim - 1,), keepdims=True
     )
-    place = elementwise.clamp(counts - 1.0, minimum=0) * shares  # (..., number of shares)
-    low = rounding.floor(place)
+    position = elementwise.clamp(counts - 1.0, minimum=0) * shares  # (..., number of shares)
+    low = rounding.floor(position)
     usable = elementwise.where(missing, np.zeros((), x.dtype), ordered)
     below, above = (
         indexing.gather(usable, elementwise.cast(p, dtype=int64), axis=ordered.ndim - 1)
-        for p in (low, rounding.ceil(place))
+        for p in (low, rounding.ceil(position))
     )
-    quantiles = below + (above - below) * (place - low)
+    quantiles = below + (above - below) * (position - low)
     size = np.asarray(ordered.shape[-1], x.dtype)
     is_nan = comparison.less(counts, np.ones((), x.dtype) if leave_out_nan else size)
     quantiles = elementwise.where(is_nan, np.full((), np.nan, x.dtype), quantiles)

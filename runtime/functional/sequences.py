@@ -42,15 +42,15 @@ def reverse_sequence(x: Any, seq_lengths: Any, seq_dim: int, batch_dim: int = 0)
     size = tensor.shape[steps]
     if values.size and not (values.min() >= 0 and values.max() <= size):
         raise RuntimeError(f"For '{of}', 'seq_lengths' must lie in [0, {size}], but got {values.tolist()}")
-    place = np.arange(size)
-    order = np.where(place < values[:, None], values[:, None] - 1 - place, place)  # (batch, steps)
+    positions = np.arange(size)
+    order = np.where(positions < values[:, None], values[:, None] - 1 - positions, positions)  # (batch, steps)
     shape = tuple(n if axis in (batch, steps) else 1 for axis, n in enumerate(tensor.shape))
     index = (order if batch < steps else order.T).reshape(shape)
     return indexing.gather(tensor, from_array(np.broadcast_to(index, tensor.shape).astype(int64)), axis=steps)
 
 
-def _lengths(given: Any, name: str, count: int, most: int, *, of: str) -> np.ndarray[Any, Any]:
-    lengths = known_elements(require_integers(as_tensor(given, name, of=of), name, of=of), name).astype(np.int64)
+def _lengths(value: Any, name: str, count: int, most: int, *, of: str) -> np.ndarray[Any, Any]:
+    lengths = known_elements(require_integers(as_tensor(value, name, of=of), name, of=of), name).astype(np.int64)
     if lengths.shape != (count,) or (count and not (lengths.min() >= 0 and lengths.max() <= most)):
         raise ValueError(
             f"For '{of}', '{name}' must hold {count} integers from 0 to {most}, but got {lengths.tolist()}"

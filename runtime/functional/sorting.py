@@ -98,10 +98,10 @@ def nth_smallest(x: Any, n: Any, axis: int, keepdims: bool) -> tuple[Any, Any]:
 def _nth_element(input: Any, n: Any, reverse: bool = False) -> Any:
     """The element at position `n` (from 0) in the ascending (or descending) order along the last axis."""
     x = as_numeric(input, of="NthElement")
-    place = integer(n, "n", of="NthElement")
-    if not 0 <= place < x.shape[-1]:
-        raise ValueError(f"For 'NthElement', 'n' must lie in [0, {x.shape[-1]}), but got {place}")
-    return nth_smallest(x, x.shape[-1] - 1 - place if reverse else place, -1, False)[0]
+    index = integer(n, "n", of="NthElement")
+    if not 0 <= index < x.shape[-1]:
+        raise ValueError(f"For 'NthElement', 'n' must lie in [0, {x.shape[-1]}), but got {index}")
+    return nth_smallest(x, x.shape[-1] - 1 - index if reverse else index, -1, False)[0]
 
 
 @public_op(primitive=Primitive("InTopK", init_args=("k",)))
@@ -121,8 +121,8 @@ def intopk(x1: Any, x2: Any, k: int) -> Any:
     in_range = comparison.logical_and(
         comparison.greater_equal(target, zero), comparison.less(target, np.asarray(x.shape[1], target.dtype))
     )
-    place = shaping.reshape(elementwise.where(in_range, target, zero), shape=(x.shape[0], 1))
-    value = indexing.gather(x, elementwise.cast(place, dtype=int64), axis=1)
+    index = shaping.reshape(elementwise.where(in_range, target, zero), shape=(x.shape[0], 1))
+    value = indexing.gather(x, elementwise.cast(index, dtype=int64), axis=1)
     larger = elementwise.cast(comparison.greater(x, value), dtype=int64)
     in_top_k = comparison.less(reduction.reduce_sum(larger, axes=(1,)), np.asarray(k))
     valid = comparison.logical_and(in_range, comparison.isfinite(shaping.reshape(value, shape=target.shape)))

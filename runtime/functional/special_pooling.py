@@ -99,8 +99,8 @@ def _fractional(
     input: Any, kernel_size: Any, output_size: Any, output_ratio: Any, return_indices: bool, samples: Any, count: int
 ) -> Any:
     of = f"fractional_max_pool{count}d"
-    given = require_floating(input, of=of)
-    x = with_batch(given, count, of=of)
+    images = require_floating(input, of=of)
+    x = with_batch(images, count, of=of)
     batch, channels, *spatial = x.shape
     sizes = tuple(known_size(size, f"For '{of}', the size of the input") for size in spatial)
     kernel = per_axis(kernel_size, "kernel_size", count, of=of)
@@ -126,7 +126,7 @@ def _fractional(
     best = argmax(shaping.reshape(values, shape=(batch, channels, rows, columns)), axis=3, keepdims=True)
     places = shaping.reshape(places, shape=(batch, channels, rows, columns))
     chosen = shaping.reshape(indexing.gather(places, best, axis=3), shape=(batch, channels, rows))
-    shape = (*given.shape[: given.ndim - count], *windows)
+    shape = (*images.shape[: images.ndim - count], *windows)
     y = shaping.reshape(indexing.gather(flat, chosen, axis=2), shape=shape)
     return (y, shaping.reshape(chosen, shape=shape)) if return_indices else y
 

@@ -82,10 +82,10 @@ def nanmedian(input: Any, axis: int = -1, keepdims: bool = False) -> tuple[Any, 
         return value, index
     at = normalize_axis(integer(axis, "axis", of="nanmedian"), x.ndim)
     order = sorting.sort(x, axis=at)[1]  # NaN last
-    known = elementwise.cast(comparison.equal(x, x), dtype=int64)
-    count = reduction.reduce_sum(known, axes=(at,), keepdims=True)
-    place = elementwise.clamp(count - 1, minimum=0) // 2
-    index = indexing.gather(order, place, axis=at)
+    is_number = elementwise.cast(comparison.equal(x, x), dtype=int64)
+    count = reduction.reduce_sum(is_number, axes=(at,), keepdims=True)
+    position = elementwise.clamp(count - 1, minimum=0) // 2
+    index = indexing.gather(order, position, axis=at)
     value = indexing.gather(x, index, axis=at)
     if keepdims:
         return value, index

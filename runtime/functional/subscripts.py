@@ -45,18 +45,20 @@ def _items(index: Any, rank: int) -> list[Any]:
 
     Lists and masks become tensors. A `...` that matches no axis is kept, because it separates tensors on its two sides.
     """
-    given = list(index) if isinstance(index, tuple) else [index]
+    entries = list(index) if isinstance(index, tuple) else [index]
     items: list[Any] = []
-    for item in given:
+    for item in entries:
         items.extend(_item(item))
-    used = sum(item is not None and item is not Ellipsis for item in items)
-    if used > rank:
-        raise IndexError(f"too many indices: the tensor has {rank} dimensions, but {used} were indexed")
+    count = sum(item is not None and item is not Ellipsis for item in items)
+    if count > rank:
+        raise IndexError(f"too many indices: the tensor has {rank} dimensions, but {count} were indexed")
     dots = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     at = dots[0] if dots else len(items)
-    return items if dots and used == rank else [*items[:at], *[builtins.slice(None)] * (rank - used), *items[at + 1 :]]
+    return (
+        items if dots and count == rank else [*items[:at], *[builtins.slice(None)] * (rank - count), *items[at + 1 :]]
+    )
 
 
 def _item(item: Any) -> list[Any]:
@@ -73,8 +75,8 @@ def _item(item: Any) -> list[Any]:
         return _true_coordinates(item)
     if isinstance(item, TensorLike) and item.dtype.kind in "iu":
         return [item]
-    given = f"dtype {item.dtype}" if isinstance(item, TensorLike) else f"{type(item).__name__}: {item!r}"
-    raise IndexError(f"an index is an int, slice, '...', None, or tensor or list of ints or bools, but got {given}")
+    what = f"dtype {item.dtype}" if isinstance(item, TensorLike) else f"{type(item).__name__}: {item!r}"
+    raise IndexError(f"an index is an int, slice, '...', None, or tensor or list of ints or bools, but got {what}")
 
 
 def _true_coordinates(mask: Any) -> list[Any]:
@@ -82,9 +84,9 @@ def _true_coordinates(mask: Any) -> list[Any]:
     if not mask.ndim:
         raise IndexError("a 0-d mask can't be an index: needed bools for at least one axis")
     if is_symbolic(mask):
-        found = symbolic_nonzero(mask)
-        columns = (part(found, 1, axis, axis + 1) for axis in range(mask.ndim))
-        return [shaping.reshape(column, shape=(found.shape[0],)) for column in columns]
+        coordinates = symbolic_nonzero(mask)
+        columns = (part(coordinates, 1, axis, axis + 1) for axis in range(mask.ndim))
+        return [shaping.reshape(column, shape=(coordinates.shape[0],)) for column in columns]
     return [from_array(places) for places in np.nonzero(known_elements(mask, "a mask as an index"))]
 
 
@@ -229,7 +231,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     x = as_tensor(input, of="index_put")
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"For 'index_put', 'indices' must be a tuple or list, but got {type(indices).__name__}")
-    items = [item for given in indices for item in _item(given)]
+    items = [item for index in indices for item in _item(index)]
     shape = _broadcast(items)
     v = as_tensor(values, "values", of="index_put")
     updates = shaping.expand(elementwise.cast(v, dtype=x.dtype), shape=(*shape, *x.shape[len(items) :]))
@@ -306,7 +308,7 @@ def strided_slice(
         ValueError: `begin`, `end` and `strides` differ in length, a stride is 0, or `ellipsis_mask` has several bits.
     """
     x = as_tensor(input_x, "input_x", of="strided_slice")
-    bounds = [integers(given, name, of="strided_slice") for given, name in ((begin, "begin"), (end, "end"))]
+    bounds = [integers(numbers, name, of="strided_slice") for numbers, name in ((begin, "begin"), (end, "end"))]
     steps = integers(strides, "strides", of="strided_slice")
     if not len(bounds[0]) == len(bounds[1]) == len(steps):
         raise ValueError(

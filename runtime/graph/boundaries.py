@@ -21,14 +21,14 @@ def mark_arguments(
     Parameters aren't marked: they belong to their Cell, wherever they are passed.
     """
     names, parameters = parameter_names(signature_of, len(args))
-    order = {name: place for place, name in enumerate(parameters)}
+    order = {name: index for index, name in enumerate(parameters)}
     arguments: list[tuple[int, Any, str, Any]] = [
-        (order.get(name.partition("[")[0], len(order)), place, name, arg)
-        for place, (name, arg) in enumerate(zip(names, args, strict=True))
+        (order.get(name.partition("[")[0], len(order)), index, name, arg)
+        for index, (name, arg) in enumerate(zip(names, args, strict=True))
     ]
     arguments += [(order.get(name, len(order)), name, name, arg) for name, arg in kwargs.items()]
     marked = {key: _mark(arg, name, mark) for _, key, name, arg in sorted(arguments, key=lambda item: item[0])}
-    return tuple(marked[place] for place in range(len(args))), {name: marked[name] for name in kwargs}
+    return tuple(marked[index] for index in range(len(args))), {name: marked[name] for name in kwargs}
 
 
 def mark_results(result: Any, mark: Mark) -> Any:

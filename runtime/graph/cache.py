@@ -79,8 +79,8 @@ class CachedProgram:
         if not traced.written_inputs and not traced.print_entries:
             return result
         result, values, _ = result
-        for place, value in zip(traced.written_inputs, values, strict=True):
-            _write_back(signature.tensors[place], value)
+        for index, value in zip(traced.written_inputs, values, strict=True):
+            _write_back(signature.tensors[index], value)
         return result
 
 
@@ -147,10 +147,10 @@ class Cache:
         self._compile_first(function, args, {}, Signature.of(args, {}), shapes)
 
     def _compile_first(
-        self, function: Function, args: Any, kwargs: Any, signature: Signature, wanted: Iterable[Shapes]
+        self, function: Function, args: Any, kwargs: Any, signature: Signature, candidates: Iterable[Shapes]
     ) -> CachedProgram | None:
         """Compile for the first of the wanted shapes for which that is possible; None if there is none."""
-        for shapes in wanted:
+        for shapes in candidates:
             if (signature.key, shapes) in self._failures:
                 continue
             try:

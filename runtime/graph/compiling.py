@@ -56,8 +56,8 @@ def jit(function: Function | None = None, *, input_signature: Any = None, **sett
         ValueError: `input_signature` names a parameter that doesn't exist.
     """
     if unknown := sorted(settings.keys() - _IGNORED_SETTINGS):
-        known = sorted({"input_signature", *_IGNORED_SETTINGS})
-        raise TypeError(f"For 'jit', the argument '{unknown[0]}' is unknown: known are {known}")
+        names = sorted({"input_signature", *_IGNORED_SETTINGS})
+        raise TypeError(f"For 'jit', the argument '{unknown[0]}' is unknown: known are {names}")
     if function is None:
         return functools.partial(jit, input_signature=input_signature, **settings)
     if not callable(function) or inspect.isclass(function):

@@ -80,47 +80,51 @@ class DeclaredInputs:
             ValueError: an input has another shape.
         """
         names, _ = parameter_names(function, len(args))
-        given = {**dict(zip(names, args, strict=True)), **kwargs}
-        if self.is_complete and given.keys() - self.inputs.keys():
-            raise TypeError(f"For '{self.source}', inputs are {list(self.inputs)}, but the call has {list(given)}")
+        arguments = {**dict(zip(names, args, strict=True)), **kwargs}
+        if self.is_complete and arguments.keys() - self.inputs.keys():
+            raise TypeError(f"For '{self.source}', inputs are {list(self.inputs)}, but the call has {list(arguments)}")
         apart, shared = (
             tuple(
                 shape
-                for name, value in given.items()
+                for name, value in arguments.items()
                 for shape in self._shapes(self.inputs.get(name), value, name, symbols)
             )
             for symbols in (_Symbols(are_shared=False), _Symbols(are_shared=True))
         )
         return (apart,) if apart == shared else (apart, shared)
 
-    def _shapes(self, declared: Any, given: Any, name: str, symbols: _Symbols) -> Iterator[tuple[Dim, ...]]:
+    def _shapes(self, declared: Any, argument: Any, name: str, symbols: _Symbols) -> Iterator[tuple[Dim, ...]]:
         if isinstance(declared, Tensor):
-            self._check(declared, given, name)
-        if is_input(given):
-            if not isinstance(given, Parameter):
+            self._check(declared, argument, name)
+        if is_input(argument):
+            if not isinstance(argument, Parameter):
                 is_open = isinstance(declared, Tensor) and isinstance(declared._data, Placeholder)
-                yield symbols.shape(declared._data if is_open else None, given.shape)
-        elif isinstance(given, (tuple, list, Mapping)):
-            items = given.items() if isinstance(given, Mapping) else enumerate(given)
+                yield symbols.shape(declared._data if is_open else None, argument.shape)
+        elif isinstance(argument, (tuple, list, Mapping)):
+            items = argument.items() if isinstance(argument, Mapping) else enumerate(argument)
             if isinstance(declared, (tuple, list, Mapping)) and (
-                isinstance(declared, Mapping) is not isinstance(given, Mapping) or len(declared) != len(given)
+                isinstance(declared, Mapping) is not isinstance(argument, Mapping) or len(declared) != len(argument)
             ):
-                raise TypeError(f"For '{self.source}', the input {name} must be like {declared!r}, but got {given!r}")
+                raise TypeError(
+                    f"For '{self.source}', the input {name} must be like {declared!r}, but got {argument!r}"
+                )
             for key, item in items:
                 yield from self._shapes(_part(declared, key), item, f"{name}[{key!r}]", symbols)
 
-    def _check(self, declared: Tensor, given: Any, name: str) -> None:
-        if not is_input(given):
-            raise TypeError(f"For '{self.source}', the input {name} must be a Tensor, but got {type(given).__name__}")
-        if declared.dtype != given.dtype:
+    def _check(self, declared: Tensor, argument: Any, name: str) -> None:
+        if not is_input(argument):
             raise TypeError(
-                f"For '{self.source}', the input {name} must have dtype {declared.dtype}, but got {given.dtype}"
+                f"For '{self.source}', the input {name} must be a Tensor, but got {type(argument).__name__}"
+            )
+        if declared.dtype != argument.dtype:
+            raise TypeError(
+                f"For '{self.source}', the input {name} must have dtype {declared.dtype}, but got {argument.dtype}"
             )
         is_open = isinstance(declared._data, Placeholder)
-        if not (declared._data.accepts(given.shape) if is_open else tuple(declared.shape) == tuple(given.shape)):
+        if not (declared._data.accepts(argument.shape) if is_open else tuple(declared.shape) == tuple(argument.shape)):
             shape = declared._data.text if is_open else list(declared.shape)
             raise ValueError(
-                f"For '{self.source}', the input {name} must have shape {shape}, but got {list(given.shape)}"
+                f"For '{self.source}', the input {name} must have shape {shape}, but got {list(argument.shape)}"
             )
 
 

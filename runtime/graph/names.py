@@ -66,13 +66,13 @@ class Names:
     def _add(self, cell: Cell, path: str) -> None:
         """Name a Cell, the Cells inside it, and their Parameters."""
         tuple_items: list[tuple[str, Parameter]] = []
-        for place, inner in cell.cells_and_names(name_prefix=path):
+        for inner_path, inner in cell.cells_and_names(name_prefix=path):
             if id(inner) in self._paths:
                 continue
-            self._paths[id(inner)] = place, inner
-            self._taken.add(place)
+            self._paths[id(inner)] = inner_path, inner
+            self._taken.add(inner_path)
             for name, parameter in inner._params.items():
-                qualified = f"{place}.{name}" if place else name
+                qualified = f"{inner_path}.{name}" if inner_path else name
                 if "." in name:  # an item of a ParameterTuple, which stores items under their own names
                     tuple_items.append((qualified, parameter))
                 else:

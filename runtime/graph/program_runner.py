@@ -150,11 +150,11 @@ class ProgramRunner:
 
 def _random_nodes(program: Program) -> list[Node] | None:
     """The nodes that draw random numbers; None if some of them can only draw while the program runs."""
-    known = input_symbols(program.inputs)
+    symbols = input_symbols(program.inputs)
     result = random_nodes(program)
     inner = any(
         isinstance(item, Program) and _random_nodes(item) != []
         for node in program.nodes
         for item in node.attributes.values()
     )
-    return None if inner or any(node.inputs or symbols_used(node) - known for node in result) else result
+    return None if inner or any(node.inputs or symbols_used(node) - symbols for node in result) else result

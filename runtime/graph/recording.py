@@ -328,7 +328,7 @@ class Trace(Recording):
         A Parameter with a new value becomes a buffer with an update; state such as moving statistics is always a
         buffer. The program of a Cell stores all its Parameters; that of a function only those that it uses.
         """
-        used = {value for node in self.builder.nodes for value in node.inputs}
+        used_values = {value for node in self.builder.nodes for value in node.inputs}
         parameters: dict[str, types.ProgramParameter] = {}
         buffers: dict[str, types.Buffer] = {}
         live: dict[str, Parameter] = {}
@@ -337,7 +337,9 @@ class Trace(Recording):
                 self._add_parameter(parameter) if self._root_is_cell else None
             )
             if symbolic is None or (
-                symbolic.initial is symbolic.current and symbolic.initial.value not in used and not self._root_is_cell
+                symbolic.initial is symbolic.current
+                and symbolic.initial.value not in used_values
+                and not self._root_is_cell
             ):
                 continue
             name, array = symbolic.names[0], parameter._array

@@ -50,18 +50,22 @@ def tensor_arguments(
         UsageError: the specs don't fit the arguments, or a name isn't an identifier.
     """
     names, _ = parameter_names(function, len(args))
-    given = [*zip(names, args, strict=True), *kwargs.items()]
+    arguments = [*zip(names, args, strict=True), *kwargs.items()]
     if dynamic_shapes is None:
         specs: dict[str, Any] = {}
     elif isinstance(dynamic_shapes, dict):
-        specs = {name: _of_parameter(name, dynamic_shapes) for name, _ in given}
-        if unknown := sorted(set(dynamic_shapes) - {name.partition("[")[0] for name, _ in given}):
-            raise UsageError(f"dynamic_shapes: there is no argument {unknown[0]!r}; there are {[n for n, _ in given]}")
-    elif isinstance(dynamic_shapes, (tuple, list)) and len(dynamic_shapes) <= len(given):
-        specs = {name: spec for (name, _), spec in zip(given, dynamic_shapes, strict=False)}
+        specs = {name: _of_parameter(name, dynamic_shapes) for name, _ in arguments}
+        if unknown := sorted(set(dynamic_shapes) - {name.partition("[")[0] for name, _ in arguments}):
+            raise UsageError(
+                f"dynamic_shapes: there is no argument {unknown[0]!r}; there are {[n for n, _ in arguments]}"
+            )
+    elif isinstance(dynamic_shapes, (tuple, list)) and len(dynamic_shapes) <= len(arguments):
+        specs = {name: spec for (name, _), spec in zip(arguments, dynamic_shapes, strict=False)}
     else:
-        raise UsageError(f"dynamic_shapes: needed a dict or a tuple of at most {len(given)}, given {dynamic_shapes!r}")
-    return [argument for name, value in given for argument in _arguments(value, specs.get(name), name)]
+        raise UsageError(
+            f"dynamic_shapes: needed a dict or a tuple of at most {len(arguments)}, given {dynamic_shapes!r}"
+        )
+    return [argument for name, value in arguments for argument in _arguments(value, specs.get(name), name)]
 
 
 def _arguments(value: Any, spec: Any, where: str) -> Iterator[Argument]:

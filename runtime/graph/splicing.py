@@ -166,8 +166,8 @@ def _record(
 
     Intermediate values have numbers, too, because the gradient uses them and may be differentiated again.
     """
-    used = {value for node in nodes for value in node.inputs}
-    leaves = {value: number for value, number in numbers.items() if value in used}
+    used_values = {value for node in nodes for value in node.inputs}
+    leaves = {value: number for value, number in numbers.items() if value in used_values}
     active = active_values(nodes, leaves)
     outputs = {value: recording.number() for node in nodes for value in node.outputs if value in active}
     all_numbers = {**numbers, **outputs}

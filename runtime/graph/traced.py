@@ -173,15 +173,17 @@ def _trace_once(
         else:
             name = getattr(function, "__name__", type(function).__name__)
             result = run.run_as_call("", name, function, function, symbolic_args, symbolic_keywords)
-        written = tuple(i for i, (x, data) in enumerate(zip(tensors_in, inputs, strict=True)) if x._data is not data)
-        for i in written:
+        written_inputs = tuple(
+            i for i, (x, data) in enumerate(zip(tensors_in, inputs, strict=True)) if x._data is not data
+        )
+        for i in written_inputs:
             same = [x.value.name for x, leaf in zip(inputs, leaves_in, strict=True) if leaf is leaves_in[i]]
             run.guard.on_write_argument(function, same)
-        if with_effects and (written or run.print_entries):
-            result = result, tuple(tensors_in[i] for i in written), outputs_of(run.print_entries)
+        if with_effects and (written_inputs or run.print_entries):
+            result = result, tuple(tensors_in[i] for i in written_inputs), outputs_of(run.print_entries)
         outputs, structure = tree.flatten(map_leaves(_as_output, result))
-    if written and not with_effects:
-        warn_about_writes([inputs[i].value.name for i in written], stacklevel=5)
+    if written_inputs and not with_effects:
+        warn_about_writes([inputs[i].value.name for i in written_inputs], stacklevel=5)
     if run.print_entries and not with_effects:
         write_symbolic(run.print_entries)
         does = "prints" if any(map(prints, run.print_entries)) else "checks values (assert, raise)"
@@ -202,7 +204,7 @@ def _trace_once(
     )
     verify(program)
     dependencies = Dependencies(run.guard.objects, (held.parameter for held in run.parameters.values()))
-    effects = (written, tuple(run.print_entries)) if with_effects else ((), ())
+    effects = (written_inputs, tuple(run.print_entries)) if with_effects else ((), ())
     traced = TracedProgram(program, live, dependencies, *effects, run.guard.backward_hooks)
     if not with_effects:
         traced.require_gradient()

@@ -35,9 +35,9 @@ class TrackedRunner:
         forward = {value for node in whole.nodes[:count] for value in node.outputs}
         gradients = (*self.gradients.input_gradients, *self.gradients.parameter_gradients.values())
         wanted = [value for value in gradients if value is not None]
-        used = [value for node in whole.nodes[count:] for value in node.inputs if value is not None]
+        used_values = [value for node in whole.nodes[count:] for value in node.inputs if value is not None]
         sampled = [value for node in random_nodes(whole) for value in node.outputs]
-        saved = [value for value in dict.fromkeys((*used, *wanted, *sampled)) if value in forward]
+        saved = [value for value in dict.fromkeys((*used_values, *wanted, *sampled)) if value in forward]
         self._saved = [*saved, *_size_sources(whole, count, saved)]
         self._seeds = whole.inputs[len(runner.program.inputs) :]
         self._wanted = wanted
@@ -127,8 +127,8 @@ def _require_not_updated(parameter: Parameter, updated: set[int]) -> None:
 def _size_sources(whole: Program, count: int, saved: Sequence[Value]) -> list[Value]:
     """Values of the first `count` nodes whose shapes determine sizes that the other nodes need and `saved` lacks."""
     result: list[Value] = []
-    known = input_symbols((*whole.inputs, *saved))
-    for name in sorted({name for node in whole.nodes[count:] for name in symbols_used(node)} - known):
+    symbols = input_symbols((*whole.inputs, *saved))
+    for name in sorted({name for node in whole.nodes[count:] for name in symbols_used(node)} - symbols):
         values = (value for node in whole.nodes[:count] for value in node.outputs)
         result += [value for value in values if name in input_symbols([value])][:1]
     return result

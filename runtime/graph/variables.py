@@ -68,10 +68,10 @@ class Variables:
     def __call__(self) -> dict[str, Any]:
         """Return the current values."""
         result: dict[str, Any] = {}
-        for place in self._places:
-            value = place.value()
+        for location in self._places:
+            value = location.value()
             if value is not _NOTHING:
-                result[place.name] = value
+                result[location.name] = value
         for function in self._functions:
             for name, value in _defaults(function).items():
                 result.setdefault(name, value)
@@ -83,10 +83,10 @@ class Variables:
 
     def restore(self, before: dict[str, Any]) -> None:
         """Restore the variables that now refer to another object."""
-        for place in self._places:
-            value = place.value()
-            if value is not _NOTHING and place.name in before and value is not before[place.name]:
-                place.set_value(before[place.name])
+        for location in self._places:
+            value = location.value()
+            if value is not _NOTHING and location.name in before and value is not before[location.name]:
+                location.set_value(before[location.name])
 
     def _look_at(self, function: Any) -> None:
         if isinstance(function, functools.partial):
@@ -116,25 +116,25 @@ class Variables:
     def _add(self, function: Any, suffix: str = "") -> None:
         """Add the variables of one function."""
         code, scope = function.__code__, function.__globals__
-        used, names = dict.fromkeys(_globals(code)), frozenset(_names(code))
+        used_globals, names = dict.fromkeys(_globals(code)), frozenset(_names(code))
         self.names |= names
-        self._places += [_Location(name + suffix, scope, name) for name in used]
+        self._places += [_Location(name + suffix, scope, name) for name in used_globals]
         self._places += [
             _Location(name + suffix, cell, name)
             for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)
         ]
-        values = [(place.name, place.value()) for place in self._places]
+        values = [(location.name, location.value()) for location in self._places]
         values += [(name, sys.modules[name]) for name in names if name in sys.modules]  # imported in the function
         self._add_modules([(name, value) for name, value in values if isinstance(value, ModuleType)], names)
 
     def _add_modules(self, modules: list[tuple[str, ModuleType]], names: frozenset[str]) -> None:
         """Add the variables of modules, and of modules in them, that the code names."""
-        seen: set[int] = set()
+        visited: set[int] = set()
         while modules:
             path, module = modules.pop()
-            if id(module) in seen or is_library_code(module):
+            if id(module) in visited or is_library_code(module):
                 continue
-            seen.add(id(module))
+            visited.add(id(module))
             scope = vars(module)
             for name in sorted(names & scope.keys()):
                 self._places.append(_Location(f"{path}.{name}", scope, name))
@@ -162,8 +162,8 @@ def _defaults(function: Any) -> dict[str, Any]:
 @functools.lru_cache(maxsize=4096)
 def _globals(code: CodeType) -> tuple[str, ...]:
     """The names of the globals that a function and its nested functions use."""
-    own = (step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
-    return (*own, *(name for inner in _within(code) for name in _globals(inner)))
+    names = (step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    return (*names, *(name for inner in _within(code) for name in _globals(inner)))
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -209,11 +209,11 @@ class SymbolicDim:
 
     def symbols(self) -> set[str]:
         """Return the names of the symbols in the expression."""
-        found: set[str] = set()
+        symbols: set[str] = set()
         for monomial, _ in self.terms:
             for factor in monomial:
-                found |= {factor} if isinstance(factor, str) else factor[1].symbols() | factor[2].symbols()
-        return found
+                symbols |= {factor} if isinstance(factor, str) else factor[1].symbols() | factor[2].symbols()
+        return symbols
 
 
 def _is_whole(dim: SymbolicDim, other: object) -> bool:
@@ -266,13 +266,13 @@ def substitute_nested(item: object, sizes: Mapping[str, Dim]) -> Any:
 
 def symbols_in(*items: object) -> set[str]:
     """Return the names of the symbols in dimensions and in tuples of them; anything else has none."""
-    found: set[str] = set()
+    symbols: set[str] = set()
     for item in items:
         if isinstance(item, SymbolicDim):
-            found |= item.symbols()
+            symbols |= item.symbols()
         elif isinstance(item, tuple):
-            found |= symbols_in(*item)
-    return found
+            symbols |= symbols_in(*item)
+    return symbols
 
 
 def evaluate(dim: Dim, sizes: Mapping[str, int]) -> int:

@@ -98,12 +98,12 @@ class Program:
     @cached_property
     def symbol_readings(self) -> dict[Node, list[Reading]]:
         """The nodes that determine sizes at run time (such as the count of `nonzero`), and their symbols."""
-        known = input_symbols(self.inputs)
+        known_symbols = input_symbols(self.inputs)
         result: dict[Node, list[Reading]] = {}
         for node in self.nodes:
-            if symbols := readings(node, known):
+            if symbols := readings(node, known_symbols):
                 result[node] = symbols
-                known |= {reading.symbol for reading in symbols}
+                known_symbols |= {reading.symbol for reading in symbols}
         return result
 
     @cached_property
@@ -181,8 +181,8 @@ class ProgramCell:
     @cached_property
     def parameters(self) -> dict[str, Value]:
         """The parameters that the nodes use, by qualified name."""
-        used = self._operands
-        return {name: p.value for name, p in self.owner.parameters.items() if p.value in used}
+        used_values = self._operands
+        return {name: p.value for name, p in self.owner.parameters.items() if p.value in used_values}
 
     @property
     def _operands(self) -> set[Value]:
@@ -223,18 +223,18 @@ def part_of(
 ) -> Program:
     """Return nodes of a program as a program of their own, with the parameters, buffers and constants that they use."""
     produced = {value for node in nodes for value in node.outputs}
-    used = {value for node in nodes for value in node.inputs} | set(outputs)
+    used_values = {value for node in nodes for value in node.inputs} | set(outputs)
     return Program(
         inputs=inputs,
         outputs=outputs,
         nodes=nodes,
-        parameters={n: p for n, p in program.parameters.items() if p.value in used},
+        parameters={n: p for n, p in program.parameters.items() if p.value in used_values},
         buffers={
             name: b if b.update in produced else replace(b, update=None)
             for name, b in program.buffers.items()
-            if b.value in used or b.update in produced
+            if b.value in used_values or b.update in produced
         },
-        constants=tuple(c for c in program.constants if c.value in used),
+        constants=tuple(c for c in program.constants if c.value in used_values),
         calls=program.calls,
         arguments=positional_arguments(len(inputs)),
         result=sequence(len(outputs)),
@@ -246,10 +246,10 @@ for _name, _method in resolve("methods of Program").items():
     setattr(Program, _name, _method)
 
 
-def require_program(given: Any, instead: str = "") -> None:
-    """Raise `UsageError`, which says how to get a program (and what to do `instead`), unless `given` is one."""
-    if not isinstance(given, Program):
+def require_program(value: Any, instead: str = "") -> None:
+    """Raise `UsageError`, which says how to get a program (and what to do `instead`), unless `value` is one."""
+    if not isinstance(value, Program):
         raise UsageError(
-            f"needed a program, given {type(given).__name__}: `converter.from_torch(module, args)` returns one, and so "
+            f"needed a program, given {type(value).__name__}: `converter.from_torch(module, args)` returns one, and so "
             f"does `trace(cell, args).program`{instead}"
         )

@@ -43,7 +43,7 @@ class Reading:
         return solved[1]
 
 
-def readings(node: Node, known: Iterable[str]) -> list[Reading]:
+def readings(node: Node, known_symbols: Iterable[str]) -> list[Reading]:
     """Return the symbols that become known when `node` has run."""
     if node.op == READ_SIZES:
         return [Reading(name, 0, element=i) for i, name in enumerate(node.attributes["symbols"])]
@@ -52,7 +52,7 @@ def readings(node: Node, known: Iterable[str]) -> list[Reading]:
         if value.type.sizes is not None:
             continue
         for axis, dim in enumerate(value.shape):
-            if isinstance(dim, SymbolicDim) and (solved := dim.solve(0)) and solved[0] not in known:
+            if isinstance(dim, SymbolicDim) and (solved := dim.solve(0)) and solved[0] not in known_symbols:
                 result.setdefault(solved[0], Reading(solved[0], i, axis, dim=dim))
     return list(result.values())
 
@@ -69,8 +69,8 @@ def input_symbols(inputs: Iterable[Value]) -> set[str]:
 
 def symbols_used(node: Node) -> set[str]:
     """Return the symbols whose sizes must be known before a node runs."""
-    found: set[str] = set()
+    symbols: set[str] = set()
     for attribute in node.attributes.values():
         if isinstance(attribute, (tuple, SymbolicDim)):
-            found |= symbols_in(attribute)
-    return found
+            symbols |= symbols_in(attribute)
+    return symbols

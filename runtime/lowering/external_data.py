@@ -62,8 +62,8 @@ def data_file(path: Path) -> Path | None:
 
     The model isn't parsed: its bytes are searched for the entry that names an existing file.
     """
-    ours = re.compile(re.escape(path.name) + r"(\.[0-9a-f]{16})?\.data")
-    beside = [file for file in path.parent.iterdir() if ours.fullmatch(file.name)] if path.is_file() else []
+    pattern = re.compile(re.escape(path.name) + r"(\.[0-9a-f]{16})?\.data")
+    beside = [file for file in path.parent.iterdir() if pattern.fullmatch(file.name)] if path.is_file() else []
     if not beside or not path.stat().st_size:
         return None
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -88,11 +88,11 @@ def move_model(source: Path, target: Path) -> None:
         source.unlink()
         return
     model = onnx.load(source, load_external_data=False)
-    place = target.with_name(f"{target.name}.data")
-    set_data_file(model, place.name)
-    shutil.move(data, place)
+    data_path = target.with_name(f"{target.name}.data")
+    set_data_file(model, data_path.name)
+    shutil.move(data, data_path)
     target.write_bytes(model.SerializeToString())
-    shutil.copymode(target, place)  # onnx writes a data file that its owner alone may read
+    shutil.copymode(target, data_path)  # onnx writes a data file that its owner alone may read
     source.unlink()
 
 
@@ -106,15 +106,15 @@ def set_data_file(model: onnx.ModelProto, name: str) -> None:
 
 def _place(data: Path, target: Path) -> Path:
     """Move the data file to its place beside the model, under a new name."""
-    with data.open("rb") as written:
-        os.fsync(written.fileno())
+    with data.open("rb") as file:
+        os.fsync(file.fileno())
     note_early_move(data)
-    place = target.with_name(f"{target.name}.data")
+    data_path = target.with_name(f"{target.name}.data")
     try:
-        os.link(data, place)
+        os.link(data, data_path)
         data.unlink()
     except OSError:  # the name is taken, or the file system has no links
-        place = target.with_name(f"{target.name}.{secrets.token_hex(8)}.data")
-        data.replace(place)
+        data_path = target.with_name(f"{target.name}.{secrets.token_hex(8)}.data")
+        data.replace(data_path)
     sync_folder(target.parent)
-    return place
+    return data_path

@@ -118,17 +118,17 @@ class Graph:
         while inputs and not inputs[-1]:
             inputs = inputs[:-1]
         results = tuple(f"{name}_output_{i}" for i in range(outputs))
-        given = {key: value for key, value in attributes.items() if value is not None}
+        defined = {key: value for key, value in attributes.items() if value is not None}
         require_operator(op_type, self.opset)
-        for value in given.values():
+        for value in defined.values():
             if isinstance(value, np.dtype):
                 require_dtype(value.name, self.opset)
-        for place, tensor in enumerate(inputs):
+        for index, tensor in enumerate(inputs):
             if tensor in self.types and self.types[tensor].dtype == BFLOAT16:
-                require_bfloat16(op_type, place, self.opset)
+                require_bfloat16(op_type, index, self.opset)
         if self.opset == 17:
-            inputs, given = opset17.to_opset17(op_type, inputs, given, self.initializers)
-        self.nodes.append(OnnxNode(op_type, name, inputs, results, given, self._metadata))
+            inputs, defined = opset17.to_opset17(op_type, inputs, defined, self.initializers)
+        self.nodes.append(OnnxNode(op_type, name, inputs, results, defined, self._metadata))
         return results[0] if outputs == 1 else results
 
     def has(self, op_type: str, version: int) -> bool:
@@ -177,12 +177,12 @@ class Graph:
     def cast(self, name: str, dtype: Any) -> str:
         """Return the tensor cast to a dtype; itself if it is known to have that dtype already."""
         target = as_dtype(dtype)
-        known = self.types.get(name)
-        if known is not None and known.dtype == target:
+        known_type = self.types.get(name)
+        if known_type is not None and known_type.dtype == target:
             return name
         result: str = self.op("Cast", name, to=target)
-        if known is not None:
-            self.types[result] = known.with_dtype(target)
+        if known_type is not None:
+            self.types[result] = known_type.with_dtype(target)
         return result
 
     def constant_value(self, name: str) -> Array | None:

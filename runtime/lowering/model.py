@@ -89,8 +89,8 @@ class Lowering:
 
     def initializers(self) -> dict[str, Array | DeferredTensor]:
         """Return the tensors to store in the model, by name: those that nodes use."""
-        used = {name for node in self.graph.nodes for name in node.used_tensors()}
-        return {name: array for name, array in self.graph.initializers.items() if name in used}
+        used_names = {name for node in self.graph.nodes for name in node.used_tensors()}
+        return {name: array for name, array in self.graph.initializers.items() if name in used_names}
 
     def computed_parameters(self) -> dict[str, tuple[str, ...]]:
         """Return the initializers computed from parameters and buffers: for each name, the names of its sources."""

@@ -25,8 +25,8 @@ class ProgramGraph(Graph):
         """Lower a sub-program to a subgraph, the attribute of a node; see `OnnxGraph`."""
         name = program.calls[0].class_name
         inner = self.within()
-        own = len(program.inputs) - len(captured)
-        inputs = [(inner.define(value.name, value.type), value.type) for value in program.inputs[:own]]
+        own_count = len(program.inputs) - len(captured)
+        inputs = [(inner.define(value.name, value.type), value.type) for value in program.inputs[:own_count]]
         tensors = dict(zip(program.inputs, [*(tensor for tensor, _ in inputs), *captured], strict=True))
         for value in program.inputs:
             inner.sizes.bind(tensors[value], value.shape, anew=True)
@@ -41,9 +41,9 @@ class ProgramGraph(Graph):
     def body(self, name: str, inputs: Sequence[Type], outputs: Sequence[Type], write: Callable[..., Any]) -> Subgraph:
         """Return the subgraph that `write` emits; see `OnnxGraph`."""
         inner = self.within()
-        given = [(inner.define("input", type), type) for type in inputs]
-        results = write(inner, *(tensor for tensor, _ in given))
-        return _close(inner, name, given, list(zip(results, outputs, strict=True)))
+        inner_inputs = [(inner.define("input", type), type) for type in inputs]
+        results = write(inner, *(tensor for tensor, _ in inner_inputs))
+        return _close(inner, name, inner_inputs, list(zip(results, outputs, strict=True)))
 
     def compose(self, composition: Callable[..., Any], operands: Sequence[str]) -> tuple[str, ...]:
         """Lower a function of symbolic tensors that is composed of ops; see `OnnxGraph`."""
@@ -162,8 +162,8 @@ def _lower_in_wider_integers(
 def _is_empty(node: Node) -> bool:
     """Whether all outputs of a node have no elements: some kernels of ONNX Runtime fail on empty tensors."""
     shapes = [value.shape for value in node.outputs]
-    known = all(isinstance(size, int) for shape in shapes for size in shape)
-    return known and all(0 in shape for shape in shapes) and node.op != "boundary"
+    is_static = all(isinstance(size, int) for shape in shapes for size in shape)
+    return is_static and all(0 in shape for shape in shapes) and node.op != "boundary"
 
 
 def _empty_tensor(graph: Graph, type: Type) -> str:

@@ -69,8 +69,8 @@ class Subgraph:
 
     def used_tensors(self) -> set[str]:
         """Return the tensors of enclosing graphs that it uses."""
-        used = {name for name, _ in self.outputs}.union(*(node.used_tensors() for node in self.nodes))
-        return used.difference((name for name, _ in self.inputs), *(node.outputs for node in self.nodes))
+        used_names = {name for name, _ in self.outputs}.union(*(node.used_tensors() for node in self.nodes))
+        return used_names.difference((name for name, _ in self.inputs), *(node.outputs for node in self.nodes))
 
     def with_inputs(self, names: Mapping[str, str]) -> Subgraph:
         """Return the graph with tensors of enclosing graphs replaced as `names` says."""
@@ -79,16 +79,16 @@ class Subgraph:
 
 def live_nodes(nodes: list[OnnxNode], wanted: set[str]) -> list[OnnxNode]:
     """Return the nodes that the tensors `wanted` depend on, without optional outputs that nothing uses."""
-    used = set(wanted)
+    used_names = set(wanted)
     kept: list[OnnxNode] = []
     for node in reversed(nodes):
-        if not used.intersection(node.outputs):
+        if not used_names.intersection(node.outputs):
             continue
         count = len(node.outputs)
-        while node.op_type in OPTIONAL_OUTPUTS and count > 1 and node.outputs[count - 1] not in used:
+        while node.op_type in OPTIONAL_OUTPUTS and count > 1 and node.outputs[count - 1] not in used_names:
             count -= 1
         kept.append(node if count == len(node.outputs) else replace(node, outputs=node.outputs[:count]))
-        used |= node.used_tensors()
+        used_names |= node.used_tensors()
     return kept[::-1]
 
 

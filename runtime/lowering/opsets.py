@@ -158,12 +158,12 @@ def require_dtype(dtype: str, opset: int) -> None:
 
 
 @functools.cache
-def require_bfloat16(op_type: str, place: int, opset: int) -> None:
+def require_bfloat16(op_type: str, index: int, opset: int) -> None:
     """Raise `NewerOpset` if the operator takes bfloat16 as its input at a place only in a newer opset."""
     versions = [opset, *(s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.name == op_type)]
     for version in sorted(version for version in versions if version >= opset):
         inputs = onnx.defs.get_schema(op_type, version).inputs
-        if "tensor(bfloat16)" in inputs[min(place, len(inputs) - 1)].types:
+        if "tensor(bfloat16)" in inputs[min(index, len(inputs) - 1)].types:
             if version > opset:
                 raise NewerOpset(version, f"{op_type} in bfloat16")
             return

@@ -42,9 +42,9 @@ class Precomputed:
 
     def sources(self, value: Value) -> list[str]:
         """Return the names of the parameters and buffers that such a value is computed from."""
-        used = {value, *(operand for step in plan(self._program, [value]) for operand in _operands(step.node))}
+        used_values = {value, *(operand for step in plan(self._program, [value]) for operand in _operands(step.node))}
         stored = self._program.parameters | self._program.buffers
-        return [name for name, item in stored.items() if item.value in used]
+        return [name for name, item in stored.items() if item.value in used_values]
 
 
 def _operands(node: Node) -> list[Value]:

@@ -83,9 +83,9 @@ class Sizes:
     def vector(self, dims: tuple[Dim, ...]) -> str:
         """Return the name of an int64 vector of these sizes."""
         parts: list[str] = []
-        for known, run in itertools.groupby(dims, lambda dim: isinstance(dim, int)):
+        for is_static, run in itertools.groupby(dims, lambda dim: isinstance(dim, int)):
             group = tuple(run)
-            parts += [self._constant(*group)] if known else map(self._size, group)
+            parts += [self._constant(*group)] if is_static else map(self._size, group)
         if not parts:
             return self._constant()
         return parts[0] if len(parts) == 1 else self._op("Concat", *parts, axis=0)

@@ -9,8 +9,8 @@ import onnx
 
 def remove_unused_inputs(model: onnx.ModelProto) -> None:
     """Remove the inputs of a model that neither a node nor an output uses."""
-    used = {*_used(model.graph), *(value.name for value in model.graph.output)}
-    kept = [value for value in model.graph.input if value.name in used]
+    used_names = {*_used(model.graph), *(value.name for value in model.graph.output)}
+    kept = [value for value in model.graph.input if value.name in used_names]
     del model.graph.input[:]
     model.graph.input.extend(kept)
 

@@ -112,7 +112,7 @@ def _write_tensor(file: IO[bytes], location: str, name: str, array: Array) -> on
     return tensor
 
 
-def _reference(name: str, array: Array, **place: str) -> onnx.TensorProto:
+def _reference(name: str, array: Array, **fields: str) -> onnx.TensorProto:
     """Return a tensor whose data is at another place."""
     tensor = onnx.TensorProto(
         name=name,
@@ -120,6 +120,6 @@ def _reference(name: str, array: Array, **place: str) -> onnx.TensorProto:
         data_type=onnx.helper.np_dtype_to_tensor_dtype(array.dtype),
         data_location=onnx.TensorProto.EXTERNAL,
     )
-    for key, text in place.items():
+    for key, text in fields.items():
         tensor.external_data.add(key=key, value=text)
     return tensor

@@ -219,14 +219,14 @@ class Cell(Hookable, Stateful):
 
     def cells_and_names(self, cells: set[Cell] | None = None, name_prefix: str = "") -> Iterator[tuple[str, Cell]]:
         """Yield `(path, Cell)` for this Cell (at `name_prefix`) and all Cells in it, depth first, each Cell once."""
-        seen = set() if cells is None else cells
-        if self in seen:
+        visited = set() if cells is None else cells
+        if self in visited:
             return
-        seen.add(self)
+        visited.add(self)
         yield name_prefix, self
         for name, cell in self._cells.items():
             if cell is not None:
-                yield from cell.cells_and_names(seen, f"{name_prefix}.{name}" if name_prefix else name)
+                yield from cell.cells_and_names(visited, f"{name_prefix}.{name}" if name_prefix else name)
 
     def cells(self) -> Iterable[Cell]:
         """Return the child Cells, each once."""
@@ -242,12 +242,12 @@ class Cell(Hookable, Stateful):
 
     def parameters_and_names(self, name_prefix: str = "", expand: bool = True) -> Iterator[tuple[str, Parameter]]:
         """Yield `(path, Parameter)` for the Parameters of this Cell and, if `expand`, of all Cells in it, each once."""
-        seen: set[int] = set()
+        visited: set[int] = set()
         cells = self.cells_and_names(name_prefix=name_prefix) if expand else [(name_prefix, self)]
         for prefix, cell in cells:
             for name, parameter in cell._params.items():
-                if id(parameter) not in seen:
-                    seen.add(id(parameter))
+                if id(parameter) not in visited:
+                    visited.add(id(parameter))
                     yield f"{prefix}.{name}" if prefix else name, parameter
 
     def get_parameters(self, expand: bool = True) -> Iterator[Parameter]:

@@ -191,7 +191,7 @@ class _Graph:
         steps = plan(program, (*program.outputs, *program.updates.values()), every_boundary=True)
         self.steps = {step.node: step for step in steps}
         self.flows = flows(program, self.steps)
-        self.used = {value for step in steps for value in step.node.inputs}
+        self.used_values = {value for step in steps for value in step.node.inputs}
         self._constants: dict[Value, Any] = {
             c.value: from_array(program.constant_data[c.value]) for c in program.constants
         }
@@ -236,7 +236,7 @@ class _Graph:
         regions = [cell for cell in cells if isinstance(cell, _Region) and cell.only_runs_nodes(self)]
         if len(regions) < len(cells):
             return None
-        parameters = {value: self.parameter(name) for value, name in self.names.items() if value in self.used}
+        parameters = {value: self.parameter(name) for value, name in self.names.items() if value in self.used_values}
         if any(Type(parameter.dtype, parameter.shape) != value.type for value, parameter in parameters.items()):
             return None
         called_paths = {call.path for call in self.program.calls}

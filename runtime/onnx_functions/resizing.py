@@ -37,7 +37,9 @@ def resize(
     at = tuple(range(x.ndim)) if axes is None else positive_axes(axes, x.ndim)
     unchanged = [i for i, axis in enumerate(at) if _is_unchanged(x.shape[axis], i, scales or None, sizes or None)]
     if not roi and unchanged:
-        scales, sizes = (given and [g for i, g in enumerate(given) if i not in unchanged] for given in (scales, sizes))
+        scales, sizes = (
+            numbers and [g for i, g in enumerate(numbers) if i not in unchanged] for numbers in (scales, sizes)
+        )
         at = tuple(axis for i, axis in enumerate(at) if i not in unchanged)
     if not at:
         return x
@@ -68,8 +70,8 @@ def _is_unchanged(size: Any, i: int, scales: Any, sizes: Any) -> bool:
 
 def _scales_and_sizes(old: list[Any], scales: Any, sizes: Any, policy: str) -> tuple[list[float], list[int]]:
     require((scales is None) != (sizes is None), "needed either scales or sizes, given both or neither")
-    given = scales if sizes is None else sizes
-    require(len(given) == len(old), f"needed {len(old)} scales or sizes, given {len(given)}")
+    numbers = scales if sizes is None else sizes
+    require(len(numbers) == len(old), f"needed {len(old)} scales or sizes, given {len(numbers)}")
     if sizes is None:
         return [float(s) for s in scales], [math.floor(size * s) for size, s in zip(old, scales, strict=True)]
     factors = [new / size for new, size in zip(sizes, old, strict=True)]

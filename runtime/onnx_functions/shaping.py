@@ -167,7 +167,7 @@ def _reflect(data: Tensor, before: list[Dim], after: list[Dim]) -> Any:
     while True:
         most = [size - 1 for size in data.shape]
         now_b, now_a = ([_min_if_known(p, m) for p, m in zip(pads, most, strict=True)] for pads in (before, after))
-        if any(now == 0 and left != 0 for now, left in zip(now_b + now_a, before + after, strict=True)):
+        if any(now == 0 and rest != 0 for now, rest in zip(now_b + now_a, before + after, strict=True)):
             raise ShapeError(f"a dimension of size 1 of {tuple(data.shape)} can't be mirrored")
         data = slicing.pad(data, before=tuple(now_b), after=tuple(now_a), mode="reflect")
         before = [b - n for b, n in zip(before, now_b, strict=True)]
@@ -211,8 +211,8 @@ def split(input: Tensor, split: Any = None, *, axis: int = 0, num_outputs: int =
         stop = start + piece
         parts.append(slicing.slice(input, starts=(start,), stops=(stop,), steps=(1,), axes=(at,)))
         start = stop
-    known = isinstance(start, int) and isinstance(size, int)
-    require(not known or start == size, f"pieces of sizes {split} don't add up to {size}")
+    is_static = isinstance(start, int) and isinstance(size, int)
+    require(not is_static or start == size, f"pieces of sizes {split} don't add up to {size}")
     return tuple(parts)
 
 

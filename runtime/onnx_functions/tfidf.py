@@ -29,9 +29,9 @@ def tf_idf_vectorizer(
             widest = (len(words) - 1) // (n - 1) if n > 1 else 1  # the largest step that fits an n-gram
             for skip in range(1, min((max_skip_count if n > 1 else 0) + 1, widest) + 1):
                 for first in range(len(words) - (n - 1) * skip):
-                    place = places.get(tuple(words[first : first + n * skip : skip][:n]))
-                    if place is not None:
-                        row[ngram_indexes[place]] += 1
+                    index = places.get(tuple(words[first : first + n * skip : skip][:n]))
+                    if index is not None:
+                        row[ngram_indexes[index]] += 1
     if mode != "TF":
         factors = np.ones(counts.shape[1])
         factors[list(ngram_indexes)] = scale

@@ -53,8 +53,8 @@ class Complex(Compound):
             shape, axis = tuple(self._pair.shape[:-1]), len(self._pair.shape) - 1
 
             def part(i: int) -> Any:
-                one = slicing.slice(self._pair, starts=(i,), stops=(i + 1,), steps=(1,), axes=(axis,))
-                return shaping.reshape(one, shape=shape)
+                component = slicing.slice(self._pair, starts=(i,), stops=(i + 1,), steps=(1,), axes=(axis,))
+                return shaping.reshape(component, shape=shape)
 
             self._parts = part(0), part(1)
         return self._parts

@@ -75,7 +75,7 @@ class States:
         """Return the betas, (time, batch, states), without the emission of the step itself."""
         w, integers, edge = self.w, self.integers, self._edge(self.w, NEVER)
         is_last = integers("Equal", self._steps(), integers("Sub", self._column(input_lengths), 1))
-        end, before = (integers("Equal", self._numbers(self.count), place) for place in self._ends())
+        end, before = (integers("Equal", self._numbers(self.count), position) for position in self._ends())
         final = w("Where", w("Or", end, before), 0.0, NEVER)
         no_skips = self.graph.cast(self._edge(integers, 0), BOOL)
         skippable = columns(self.graph, self.graph.op("Concat", self.skippable, no_skips, axis=1), 2, LAST)
@@ -95,7 +95,7 @@ class States:
         last = integers("Max", integers("Sub", steps, 1), 0)
         last = integers("Expand", last, graph.dims((1, self.batch, self.count)))
         last = w("Squeeze", graph.op("GatherElements", alphas, last, axis=0), graph.constant([0], INT64))
-        end, before = (graph.op("GatherElements", last, place, axis=1) for place in self._ends())
+        end, before = (graph.op("GatherElements", last, position, axis=1) for position in self._ends())
         empty = integers("Equal", self.lengths, 0)
         total = log_of_sum(w, end, w("Where", empty, NEVER, before))
         return w("Where", integers("Greater", steps, 0), total, w("Where", empty, 0.0, NEVER))

@@ -99,9 +99,9 @@ gru.kernel(GRU.run)
 
 @gru.vjp
 @in_float32
-def _(g: tuple[Any, ...], y: tuple[Any, ...], *given: Any, reverse: bool) -> tuple[Any, ...]:
-    operands = GRU.operands(given)
-    _, _, *residuals = gru_with_gates(*given, reverse=reverse)
+def _(g: tuple[Any, ...], y: tuple[Any, ...], *inputs: Any, reverse: bool) -> tuple[Any, ...]:
+    operands = GRU.operands(inputs)
+    _, _, *residuals = gru_with_gates(*inputs, reverse=reverse)
     g_from_input, g_from_state, g_h0 = gru_gradient(
         operands.weight_hh, *residuals, operands.lengths, *g, reverse=reverse
     )

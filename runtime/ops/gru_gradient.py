@@ -57,8 +57,8 @@ def _(weight_hh: Type, r: Type, *_: Type | None, reverse: bool) -> tuple[Type, T
 
 
 @gru_gradient.kernel
-def _(weight_hh: Array, *given: Any, reverse: bool) -> tuple[Array, Array, Array]:
-    *residuals, lengths, g_ys, g_hn = given
+def _(weight_hh: Array, *inputs: Any, reverse: bool) -> tuple[Array, Array, Array]:
+    *residuals, lengths, g_ys, g_hn = inputs
     r, z, n, b_n, h = map(batch_last, residuals)
     time, batch, hidden = r.shape
     h_to_n = (1 - z) * (1 - n * n)

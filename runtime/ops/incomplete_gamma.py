@@ -42,9 +42,9 @@ def _regularized(a: Array, x: Array) -> tuple[Array, Array]:
         right, _fraction(np.where(right, a, 1.0), np.where(right, x, 3.0)), np.where(small, complement, 1.0 - p)
     )
     p = np.where(right, 1.0 - q, p)
-    one = ((a == 0.0) & (x > 0.0)) | ((a > 0.0) & (a < np.inf) & (x == np.inf))
+    is_one = ((a == 0.0) & (x > 0.0)) | ((a > 0.0) & (a < np.inf) & (x == np.inf))
     zero = ((a > 0.0) & (x == 0.0)) | ((a == np.inf) & (x >= 0.0) & (x < np.inf))
-    outside = np.where(one, 1.0, np.where(zero, 0.0, np.nan))
+    outside = np.where(is_one, 1.0, np.where(zero, 0.0, np.nan))
     return np.where(inside, p, outside), np.where(inside, q, 1.0 - outside)
 
 

@@ -85,16 +85,16 @@ def _to_signed(graph: OnnxGraph, x: str) -> str:
 
 def power(graph: OnnxGraph, a: str, b: str) -> str:
     """Return a ** b by squaring: 1 / a ** -b truncated for negative b; 0 for b of at least 64 unless a is 1 or -1."""
-    dtype, known = graph.type(a).dtype, graph.constant_value(b)
+    dtype, constant = graph.type(a).dtype, graph.constant_value(b)
     w, a = Writer(graph, INT64), graph.cast(a, INT64)
-    if known is not None and known.ndim == 0 and 0 < known < WIDTH:
-        return str(graph.op("Cast", _constant_power(w, a, int(known)), to=dtype))
+    if constant is not None and constant.ndim == 0 and 0 < constant < WIDTH:
+        return str(graph.op("Cast", _constant_power(w, a, int(constant)), to=dtype))
     b = graph.cast(b, INT64)
     odd = w("Equal", w("Mod", b, 2), 1)
-    result, square, left = w("Where", odd, a, 1), a, b
+    result, square, exponent = w("Where", odd, a, 1), a, b
     for _ in range(1, (WIDTH - 1).bit_length()):
-        square, left = w("Mul", square, square), w("Div", left, 2)
-        result = w("Mul", result, w("Where", w("Equal", w("Mod", left, 2), 1), square, 1))
+        square, exponent = w("Mul", square, square), w("Div", exponent, 2)
+        result = w("Mul", result, w("Where", w("Equal", w("Mod", exponent, 2), 1), square, 1))
     small = w("Less", w("Abs", w("Where", w("Equal", a, int(np.iinfo(INT64).min)), 2, a)), 2)  # 0, 1 or -1
     unit_power = w("Where", odd, a, w("Mul", a, a))
     outside = w("Or", w("Less", b, 0), w("GreaterOrEqual", b, WIDTH))

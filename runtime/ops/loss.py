@@ -87,9 +87,9 @@ def _(target: Array, *, classes: int, ignore_index: int | None) -> Array:
     ignored = np.zeros_like(target, bool) if ignore_index is None else target == ignore_index
     wrong = ((target < 0) | (target >= classes)) & ~ignored
     if wrong.any():
-        place = tuple(int(i) for i in np.argwhere(wrong)[0])
+        index = tuple(int(i) for i in np.argwhere(wrong)[0])
         also = "" if ignore_index is None else f", or ignore_index {ignore_index},"
-        raise ValueError(f"a class index must be in [0, {classes}){also} but got {target[place]} at position {place}")
+        raise ValueError(f"a class index must be in [0, {classes}){also} but got {target[index]} at position {index}")
     return np.where(ignored, 0, target) if ignored.any() else target
 
 

@@ -99,10 +99,10 @@ lstm.kernel(LSTM.run)
 
 @lstm.vjp
 @in_float32
-def _(g: tuple[Any, ...], y: tuple[Any, ...], *given: Any, reverse: bool) -> tuple[Any, ...]:
-    operands = LSTM.operands(given)
+def _(g: tuple[Any, ...], y: tuple[Any, ...], *inputs: Any, reverse: bool) -> tuple[Any, ...]:
+    operands = LSTM.operands(inputs)
     weight_hh, weight_hr, lengths = operands.weight_hh, operands.weight_hr, operands.lengths
-    _, _, _, *residuals = lstm_with_gates(*given, reverse=reverse)
+    _, _, _, *residuals = lstm_with_gates(*inputs, reverse=reverse)
     g_gates, g_h0, g_c0, *g_projected = lstm_gradient(weight_hh, *residuals, weight_hr, lengths, *g, reverse=reverse)
     g_weight_hr = None
     if g_projected:

@@ -64,8 +64,8 @@ def _(weight_hh: Type, i: Type, *others: Type | None, reverse: bool) -> tuple[Ty
 
 
 @lstm_gradient.kernel
-def _(weight_hh: Array, *given: Any, reverse: bool) -> tuple[Array, ...]:
-    *residuals, weight_hr, lengths, g_ys, g_hn, g_cn = given
+def _(weight_hh: Array, *inputs: Any, reverse: bool) -> tuple[Array, ...]:
+    *residuals, weight_hr, lengths, g_ys, g_hn, g_cn = inputs
     i, f, g, o, c, tanh_c = map(batch_last, residuals)
     (time, batch, hidden), outputs = i.shape, weight_hh.shape[1]
     h_to_c = o * (1 - tanh_c * tanh_c)

@@ -84,9 +84,9 @@ class Numbers:
         def wrapper(graph: OnnxGraph, *operands: str, paired: bool = False, **attributes: Any) -> Any:
             def compose(*tensors: Any) -> list[Any]:
                 remaining = iter(tensors)
-                given = [next(remaining) if name else None for name in operands]
-                given = [_wrap(x, letter, paired) for x, letter in zip(given, self.operands, strict=False)]
-                computed = composition(*given, **attributes)
+                arguments = [next(remaining) if name else None for name in operands]
+                arguments = [_wrap(x, letter, paired) for x, letter in zip(arguments, self.operands, strict=False)]
+                computed = composition(*arguments, **attributes)
                 results = computed if isinstance(computed, tuple) else (computed,)
                 return [_unwrap(y, letter, paired) for y, letter in zip(results, self.results, strict=True)]
 

@@ -73,21 +73,21 @@ class Layer:
     cell_state: bool = False
     apart: bool = False
 
-    def operands(self, given: Sequence[Any]) -> Operands:
+    def operands(self, inputs: Sequence[Any]) -> Operands:
         """Return the operands of an op by what they are."""
         first_weight = 3 if self.cell_state else 2
-        x, *states = given[:first_weight]
-        weight_ih, weight_hh, bias_ih, bias_hh, *projection, lengths = given[first_weight:]
+        x, *states = inputs[:first_weight]
+        weight_ih, weight_hh, bias_ih, bias_hh, *projection, lengths = inputs[first_weight:]
         weight_hr = projection[0] if projection else None
         return Operands(x, tuple(states), weight_ih, weight_hh, bias_ih, bias_hh, weight_hr, lengths)
 
-    def infer(self, *given: Type | None) -> tuple[Type, ...]:
+    def infer(self, *types: Type | None) -> tuple[Type, ...]:
         """Return the types of the outputs of all steps and of the last states.
 
         Raises:
             ShapeError: shapes or dtypes don't fit together.
         """
-        x, states, weight_ih, weight_hh, *biases, weight_hr, lengths = self.operands(given)
+        x, states, weight_ih, weight_hh, *biases, weight_hr, lengths = self.operands(types)
         h0, c0 = states[0], states[-1]
         present = [bias for bias in biases if bias is not None]
         require_same_dtype(x, *states, weight_ih, weight_hh, *present, *([] if weight_hr is None else [weight_hr]))
@@ -101,8 +101,8 @@ class Layer:
         require(h0.rank == 2 and h0.shape[0] == batch, f"needed a state (batch, hidden), given {h0} with {x}")
         require(weight_hh.shape == (rows, h0.shape[1]), f"needed weight_hh {(rows, h0.shape[1])}, given {weight_hh}")
         if weight_hr is not None:
-            wanted = h0.shape[1], hidden
-            require(weight_hr.shape == wanted, f"needed weight_hr {wanted}, given {weight_hr}")
+            shape = h0.shape[1], hidden
+            require(weight_hr.shape == shape, f"needed weight_hr {shape}, given {weight_hr}")
         else:
             require(h0.shape[1] == hidden, f"needed a state of {hidden} features, given {h0} with {weight_ih}")
         require(c0 is h0 or c0.shape == (batch, hidden), f"needed a cell state {(batch, hidden)}, given {c0}")
@@ -114,10 +114,10 @@ class Layer:
         return x.with_shape((*x.shape[:2], h0.shape[1])), *states
 
     def run(
-        self, *given: Array | None, reverse: bool, with_gates: bool = False, **attributes: Any
+        self, *inputs: Array | None, reverse: bool, with_gates: bool = False, **attributes: Any
     ) -> tuple[Array, ...]:
         """Compute the layer; `with_gates`, also the gates and the extras of all steps, each (time, hidden, batch)."""
-        operands = self.operands(given)
+        operands = self.operands(inputs)
         x = operands.x
         gates = input_gates(x, operands.weight_ih, operands.bias_ih, None if self.apart else operands.bias_hh)
         extras = np.empty((self.extras, *x.shape[:2], gates.shape[2] // self.gates), x.dtype) if with_gates else None
@@ -135,10 +135,10 @@ class Layer:
         return *results, *map(batch_last, residuals)
 
     def write(
-        self, graph: OnnxGraph, *given: str, reverse: bool, with_gates: bool = False, **attributes: Any
+        self, graph: OnnxGraph, *inputs: str, reverse: bool, with_gates: bool = False, **attributes: Any
     ) -> tuple[str, ...]:
         """Write what `run` computes as a Scan."""
-        operands = self.operands(given)
+        operands = self.operands(inputs)
         type = graph.type(operands.x)
         time, batch, _ = type.shape
         scan = Steps(graph, type, time, batch, operands.lengths)
@@ -179,8 +179,8 @@ class Layer:
         op.no_vjp(SECOND_ORDER)
 
         @op.infer
-        def _(*given: Type | None, **attributes: Any) -> tuple[Type, ...]:
-            ys, *states = layer.infer_types(list(given), attributes)
+        def _(*types: Type | None, **attributes: Any) -> tuple[Type, ...]:
+            ys, *states = layer.infer_types(list(types), attributes)
             time, batch, _ = ys.shape
             return ys, *states, *(ys.with_shape((time, states[-1].shape[1], batch)),) * (self.gates + self.extras)
 

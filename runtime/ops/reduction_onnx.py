@@ -85,10 +85,10 @@ def _block(shape: Sequence[Dim], at: tuple[int, ...]) -> int | None:
     if isinstance(count, int):
         if count < (MANY_ROWS if is_row_sum else MANY):
             return None
-        known, most = count, isqrt(count)
+        multiple, most = count, isqrt(count)
     else:
-        known, most = gcd(*(coefficient for _, coefficient in count.terms)), isqrt(MANY)
-    block = max(size for size in range(1, min(known, most) + 1) if known % size == 0)
+        multiple, most = gcd(*(coefficient for _, coefficient in count.terms)), isqrt(MANY)
+    block = max(size for size in range(1, min(multiple, most) + 1) if multiple % size == 0)
     return block if block >= LEAST_BLOCK else None
 
 

@@ -179,12 +179,12 @@ class Op:
         setattr(self, f"{concern}_rule", rule)
         return rule
 
-    def attributes(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Return `given` completed with defaults; `TypeError` names unknown or missing attributes."""
-        if not given and not self.attribute_defaults:
-            return given
-        unknown = given.keys() - self.attribute_defaults.keys()
-        complete = self.attribute_defaults | given
+    def attributes(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Return `attributes` completed with defaults; `TypeError` names unknown or missing attributes."""
+        if not attributes and not self.attribute_defaults:
+            return attributes
+        unknown = attributes.keys() - self.attribute_defaults.keys()
+        complete = self.attribute_defaults | attributes
         missing = [name for name, value in complete.items() if value is inspect.Parameter.empty]
         if unknown or missing:
             raise TypeError(
@@ -243,11 +243,11 @@ class Op:
         outputs: Sequence[Any],
         inputs: Sequence[Any],
         attributes: Mapping[str, Any],
-        wanted: Sequence[bool] | None = None,
+        mask: Sequence[bool] | None = None,
     ) -> tuple[Any, ...]:
-        """Return the cotangents of the inputs by the `vjp` rule, from those of the outputs; None if not `wanted`.
+        """Return the cotangents of the inputs by the `vjp` rule, from those of the outputs; None if not in `mask`.
 
-        `wanted` says for each input whether its cotangent is needed; by default, all are.
+        `mask` says for each input whether its cotangent is needed; by default, all are.
 
         Raises:
             ProgramError: the op has no gradient; the message says why.
@@ -262,7 +262,7 @@ class Op:
             **attributes,
         )
         cotangents = result if isinstance(result, tuple) else (result,)
-        needed = [True] * len(cotangents) if wanted is None else wanted
+        needed = [True] * len(cotangents) if mask is None else mask
         return tuple(
             None if not need else g() if callable(g) else g for g, need in zip(cotangents, needed, strict=True)
         )

@@ -86,8 +86,8 @@ rnn.kernel(RNN.run)
 
 @rnn.vjp
 @in_float32
-def _(g: tuple[Any, ...], y: tuple[Any, ...], *given: Any, **attributes: Any) -> tuple[Any, ...]:
-    operands = RNN.operands(given)
+def _(g: tuple[Any, ...], y: tuple[Any, ...], *inputs: Any, **attributes: Any) -> tuple[Any, ...]:
+    operands = RNN.operands(inputs)
     g_gates, g_h0 = rnn_gradient(y[0], operands.weight_hh, operands.lengths, *g, **attributes)
     return *RNN.gradients(operands, y[0], (g_gates, g_gates), [g_h0], reverse=attributes["reverse"]), None
 

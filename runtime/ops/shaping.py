@@ -30,8 +30,8 @@ reshape.traits = Traits(moves="first", view=True)
 @reshape.infer
 def _(x: Type, *, shape: Shape) -> Type:
     before, after = dims.product(x.shape), dims.product(shape)
-    known = isinstance(before, int) and isinstance(after, int)
-    require(not known or before == after, f"shape {shape} has {after} elements, the operand {before}")
+    is_static = isinstance(before, int) and isinstance(after, int)
+    require(not is_static or before == after, f"shape {shape} has {after} elements, the operand {before}")
     return x.with_shape(shape)
 
 

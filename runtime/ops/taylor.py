@@ -15,46 +15,46 @@ Polynomial = Callable[[Any, Any], Any]
 """A function of the identity and a matrix."""
 
 
-def degree_1(one: Any, x: Any) -> Any:
+def degree_1(identity: Any, x: Any) -> Any:
     """1 + x."""
-    return one + x
+    return identity + x
 
 
-def degree_2(one: Any, x: Any) -> Any:
+def degree_2(identity: Any, x: Any) -> Any:
     """1 + x + x^2 / 2."""
-    return one + x + (x @ x) / 2.0
+    return identity + x + (x @ x) / 2.0
 
 
-def degree_4(one: Any, x: Any) -> Any:
+def degree_4(identity: Any, x: Any) -> Any:
     """Up to x^4 / 24, with 2 products."""
     squared = x @ x
-    return one + x + squared @ _weighted_sum([1 / 2, 1 / 6, 1 / 24], [one, x, squared])
+    return identity + x + squared @ _weighted_sum([1 / 2, 1 / 6, 1 / 24], [identity, x, squared])
 
 
-def degree_8(one: Any, x: Any) -> Any:
+def degree_8(identity: Any, x: Any) -> Any:
     """Up to x^8 / 8!, with 3 products (section 3.1)."""
-    return _degree_8(one, x, (2 / 3) ** 2)
+    return _degree_8(identity, x, (2 / 3) ** 2)
 
 
-def truncated_degree_8(one: Any, x: Any) -> Any:
+def truncated_degree_8(identity: Any, x: Any) -> Any:
     """`degree_8` as ATen computed it before torch 2.15, with a weight divided by 2/3 once instead of twice.
 
     The terms from x^5 on are too small: 2e-11 is missing at a norm of 0.05 (PyTorch's issue 196592).
     """
-    return _degree_8(one, x, 2 / 3)
+    return _degree_8(identity, x, 2 / 3)
 
 
-def _degree_8(one: Any, x: Any, last: float) -> Any:
+def _degree_8(identity: Any, x: Any, last: float) -> Any:
     root, two_thirds = math.sqrt(177.0), 2 / 3
     squared = x @ x
     fourth = squared @ _weighted_sum([two_thirds * ((1 + root) / 88), two_thirds * ((1 + root) / 352)], [x, squared])
-    left = squared * two_thirds + fourth
+    factor = squared * two_thirds + fourth
     weights = [
         (-271 + 29 * root) / (315 * two_thirds), (-11 + 11 * root) / (1260 * two_thirds),
         (-99 + 11 * root) / (5040 * two_thirds), (89 - root) / (5040 * last),
     ]  # fmt: skip
-    eighth = left @ _weighted_sum(weights, [one, x, squared, fourth])
-    return one + x + squared * ((857 - 58 * root) / 630) + eighth
+    eighth = factor @ _weighted_sum(weights, [identity, x, squared, fourth])
+    return identity + x + squared * ((857 - 58 * root) / 630) + eighth
 
 
 _WEIGHTS_12 = (
@@ -65,10 +65,10 @@ _WEIGHTS_12 = (
 )  # equation 12
 
 
-def degree_12(one: Any, x: Any) -> Any:
+def degree_12(identity: Any, x: Any) -> Any:
     """Up to x^12 / 12!, with 4 products."""
     squared = x @ x
-    powers = [one, x, squared, x @ squared]
+    powers = [identity, x, squared, x @ squared]
     first, second, third, fourth = (_weighted_sum(weights, powers) for weights in _WEIGHTS_12)
     sixth = third + fourth @ fourth
     return first + (second + sixth) @ sixth
@@ -93,11 +93,11 @@ _WEIGHTS_18 = (
 # equation 15
 
 
-def degree_18(one: Any, x: Any) -> Any:
+def degree_18(identity: Any, x: Any) -> Any:
     """Up to x^18 / 18!, with 5 products."""
     squared = x @ x
     cubed = x @ squared
-    powers = [one, x, squared, cubed, cubed @ cubed]
+    powers = [identity, x, squared, cubed, cubed @ cubed]
     first, second, third, fourth, fifth = (_weighted_sum(weights, powers) for weights in _WEIGHTS_18)
     ninth = fourth + first @ fifth
     return second + (third + ninth) @ ninth

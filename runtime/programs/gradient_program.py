@@ -111,8 +111,8 @@ def backward(
         ProgramError: a gradient must flow through an op without one; the message says why, and where the op is.
     """
     for node in reversed(nodes):
-        wanted = [value in active for value in node.inputs]
-        if not any(wanted):
+        mask = [value in active for value in node.inputs]
+        if not any(mask):
             continue
         with at(node):
             output_cotangents = [cotangents.pop(value, None) for value in node.outputs]
@@ -129,7 +129,7 @@ def backward(
                 )
             inputs = [None if value is None else SymbolicTensor(builder, value) for value in node.inputs]
             outputs = [SymbolicTensor(builder, value) for value in node.outputs]
-            input_cotangents = op.apply_vjp(output_cotangents, outputs, inputs, node.attributes, wanted)
+            input_cotangents = op.apply_vjp(output_cotangents, outputs, inputs, node.attributes, mask)
             for value, g in zip(node.inputs, input_cotangents, strict=True):
                 if value is not None and g is not None:
                     _accumulate(cotangents, value, g)

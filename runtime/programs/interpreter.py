@@ -129,8 +129,8 @@ def bind(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
     expressions: list[tuple[int, int, Dim, int]] = []
     for i, (value, array) in enumerate(zip(program.inputs, inputs, strict=True)):
         if array.dtype != effective_dtype(value.dtype) or array.ndim != len(value.shape):
-            given = f"{array.dtype.name}{list(array.shape)}"
-            raise UsageError(f"{_input_label(program, i)}: needed {value.type}, given {given}")
+            actual = f"{array.dtype.name}{list(array.shape)}"
+            raise UsageError(f"{_input_label(program, i)}: needed {value.type}, given {actual}")
         for axis, (dim, size) in enumerate(zip(value.shape, array.shape, strict=True)):
             if isinstance(dim, SymbolicDim) and (solution := dim.solve(size)):
                 sizes.setdefault(*solution)

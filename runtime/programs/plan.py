@@ -34,8 +34,8 @@ class Step:
 
 def every_step(program: Program) -> list[Step]:
     """Return a step for each node of a program, in order, without freeing any value."""
-    known, symbolic = program.symbol_readings, _has_symbols(program)
-    return [_step(node, (), tuple(known.get(node, ())), symbolic) for node in program.nodes]
+    symbol_readings, symbolic = program.symbol_readings, _has_symbols(program)
+    return [_step(node, (), tuple(symbol_readings.get(node, ())), symbolic) for node in program.nodes]
 
 
 def _step(node: Node, last_uses: tuple[Value, ...], readings: tuple[Reading, ...], symbolic: bool) -> Step:
@@ -60,11 +60,11 @@ def plan(program: Program, wanted: Sequence[Value], *, every_boundary: bool = Fa
 def _plan(program: Program, wanted: Sequence[Value], every_boundary: bool) -> list[Step]:
     used_later = set(program.constant_data).union(program.inputs, wanted)  # or kept
     steps: list[Step] = []
-    known, symbolic = program.symbol_readings, _has_symbols(program)
+    symbol_readings, symbolic = program.symbol_readings, _has_symbols(program)
     for node in reversed(share_forward(_required_nodes(program, wanted, every_boundary), wanted)):
         operands = [value for value in node.inputs if value is not None]
         last_uses = {value for value in (*operands, *node.outputs) if value not in used_later}
-        steps.append(_step(node, tuple(last_uses), tuple(known.get(node, ())), symbolic))
+        steps.append(_step(node, tuple(last_uses), tuple(symbol_readings.get(node, ())), symbolic))
         used_later.update(operands)
     checked: set[Type] = set()
     return [_with_size_checks(step, checked) for step in reversed(steps)]

@@ -25,14 +25,14 @@ def share_forward(nodes: list[Node], wanted: Iterable[Value]) -> list[Node]:
         return nodes
     same = _casts(nodes)
     extending = {(op.name, _operands(node, same)): node for node, op in pairs if op is not None}
-    used = {value for node in nodes for value in node.inputs} | set(wanted)
+    used_values = {value for node in nodes for value in node.inputs} | set(wanted)
     result: list[Node] = []
     joined: set[Node] = set()
     for node in nodes:
         longer = extending.get((node.op, _operands(node, same)))
         if longer is not None and longer not in joined and longer.attributes == node.attributes:
             count = len(node.outputs)
-            if not used.intersection(longer.outputs[:count]):
+            if not used_values.intersection(longer.outputs[:count]):
                 joined.add(longer)
                 node = replace(node, op=longer.op, outputs=node.outputs + longer.outputs[count:])
         result.append(node)

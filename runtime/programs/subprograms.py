@@ -133,17 +133,17 @@ def apply_program(program: Program, operands: Sequence[Any]) -> list[Any]:
 
 
 def evaluate_program(
-    program: Program, given: Mapping[Value, Any], known: Mapping[Value, Any] | None = None
+    program: Program, inputs: Mapping[Value, Any], known_values: Mapping[Value, Any] | None = None
 ) -> dict[Value, Any]:
     """Compute all values of `program` node by node, by calling its ops on tensors of any kind.
 
     Args:
         program: the program.
-        given: its inputs, parameters and buffers.
-        known: results to use instead of computing them, such as recorded random numbers.
+        inputs: its inputs, parameters and buffers.
+        known_values: results to use instead of computing them, such as recorded random numbers.
     """
-    values: dict[Value, Any] = {**program.constant_data, **given}
-    run = _TensorEvaluation(values, bind(program, [values[value] for value in program.inputs]), known or {})
+    values: dict[Value, Any] = {**program.constant_data, **inputs}
+    run = _TensorEvaluation(values, bind(program, [values[value] for value in program.inputs]), known_values or {})
     run.run(every_step(program))
     return run.values
 
@@ -151,15 +151,15 @@ def evaluate_program(
 class _TensorEvaluation(Evaluation):
     """The evaluation of a program by calling its ops on tensors of any kind."""
 
-    def __init__(self, values: dict[Value, Any], sizes: Mapping[str, Dim], known: Mapping[Value, Any]) -> None:
+    def __init__(self, values: dict[Value, Any], sizes: Mapping[str, Dim], known_values: Mapping[Value, Any]) -> None:
         super().__init__(values, sizes)
-        self.known = known
+        self.known_values = known_values
 
     def apply(self, step: Step, operands: list[Any]) -> Any:
         """Return the known results of the step, or else apply its op."""
         outputs = step.node.outputs
-        if outputs[0] in self.known:
-            return tuple(self.known[value] for value in outputs)
+        if outputs[0] in self.known_values:
+            return tuple(self.known_values[value] for value in outputs)
         return step.op(*operands, **self.attributes(step))
 
     def new_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Dim]:
@@ -179,11 +179,11 @@ def bind_sizes(program: Program, types: Sequence[Type]) -> dict[str, Dim]:
     for value, type in zip(program.inputs, types, strict=True):
         if value.dtype != type.dtype or len(value.shape) != type.rank:
             raise ShapeError(f"the sub-program takes {value.type}, given {type}")
-        for dim, given in zip(value.shape, type.shape, strict=True):
+        for dim, size in zip(value.shape, type.shape, strict=True):
             if isinstance(dim, SymbolicDim):
                 if str(dim) in dim.symbols():
-                    sizes.setdefault(str(dim), given)
-            elif isinstance(given, int) and given != dim:
+                    sizes.setdefault(str(dim), size)
+            elif isinstance(size, int) and size != dim:
                 raise ShapeError(f"the sub-program takes {value.type}, given {type}")
     return sizes
 

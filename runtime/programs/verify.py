@@ -37,12 +37,12 @@ def verify(program: Program) -> None:
         define(value, lambda: "constants")
         if tuple(data.shape) != value.shape:
             raise ProgramError(f"value {value} has data of shape {data.shape}")
-    known = input_symbols(program.inputs)
+    symbols = input_symbols(program.inputs)
     for node in program.nodes:
         where = functools.partial(_place, program, node)
-        if unknown := sorted(symbols_used(node) - known):
+        if unknown := sorted(symbols_used(node) - symbols):
             raise ProgramError(f"{where()}: the size {unknown[0]!r} isn't known before it is used")
-        known |= {reading.symbol for reading in program.symbol_readings.get(node, ())}
+        symbols |= {reading.symbol for reading in program.symbol_readings.get(node, ())}
         for operand in node.inputs:
             if operand is not None and operand not in defined:
                 raise ProgramError(f"{where()}: operand {operand} is used before it is computed")
@@ -98,10 +98,10 @@ def _verify_types(node: Node, where: Callable[[], str]) -> None:
     for dim in (dim for output in types for dim in output.shape):
         if not isinstance(dim, SymbolicDim) and (type(dim) is not int or dim < 0):
             raise ProgramError(f"{where()}: a dimension must be a whole number from 0 on, given {dim!r}")
-    given = tuple(value.type for value in node.outputs)
-    if types != given:
+    declared = tuple(value.type for value in node.outputs)
+    if types != declared:
         raise ProgramError(
-            f"{where()}: outputs are {', '.join(map(str, given))}, inferred {', '.join(map(str, types))}"
+            f"{where()}: outputs are {', '.join(map(str, declared))}, inferred {', '.join(map(str, types))}"
         )
 
 

@@ -71,8 +71,8 @@ def replace_files(files: Sequence[Path], targets: Sequence[Path]) -> None:
     for file, target in zip(files, targets, strict=True):
         if target.exists():
             shutil.copymode(target, file)
-        with file.open("rb") as written:
-            os.fsync(written.fileno())
+        with file.open("rb") as stream:
+            os.fsync(stream.fileno())
     with TemporaryDirectory(prefix="before-", dir=files[0].parent) as folder:
         before = [Path(folder) / target.name for target in targets]
         try:

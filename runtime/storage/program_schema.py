@@ -11,68 +11,68 @@ Check = Callable[[Any, str], None]
 SHOWN = 60  # characters of an invalid value in an error
 
 
-def check_schema(document: dict[str, Any], place: str = "") -> None:
+def check_schema(document: dict[str, Any], path: str = "") -> None:
     """Raise `ProgramError`, which names the field, unless the JSON has the form that `save` writes.
 
     Args:
         document: the JSON of a program or of a sub-program.
         place: prefix of the field names in messages.
     """
-    _PROGRAM(document, place)
+    _PROGRAM(document, path)
     count = len(document["sources"])
     for number, node in enumerate(document["nodes"]):
-        field = _inside(place, f"nodes[{number}].source")
+        field = _inside(path, f"nodes[{number}].source")
         if node["source"] is not None and not 0 <= node["source"] < count:
             raise ProgramError(f"{field}: needed one of {count} sources, given {node['source']}")
         if node["op"] == "boundary":
-            _BOUNDARY(node["attributes"], _inside(place, f"nodes[{number}].attributes"))
+            _BOUNDARY(node["attributes"], _inside(path, f"nodes[{number}].attributes"))
 
 
-def _wrong(field: str, needed: str, given: Any) -> ProgramError:
-    shown = repr(given)
+def _wrong(field: str, needed: str, value: Any) -> ProgramError:
+    shown = repr(value)
     return ProgramError(
         f"{field or 'the program'}: needed {needed}, given {shown[:SHOWN]}{'...' if len(shown) > SHOWN else ''}"
     )
 
 
-def _inside(place: str, name: str) -> str:
-    return f"{place}.{name}" if place else name
+def _inside(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
 
 
 def _of_type(kind: type, needed: str) -> Check:
-    def check(given: Any, field: str) -> None:
-        if type(given) is not kind:  # a bool isn't an int
-            raise _wrong(field, needed, given)
+    def check(value: Any, field: str) -> None:
+        if type(value) is not kind:  # a bool isn't an int
+            raise _wrong(field, needed, value)
 
     return check
 
 
-def _text(given: Any, field: str) -> None:
-    if type(given) is not str:
-        raise _wrong(field, "a string", given)
+def _text(value: Any, field: str) -> None:
+    if type(value) is not str:
+        raise _wrong(field, "a string", value)
     try:
-        given.encode()
+        value.encode()
     except UnicodeEncodeError as error:
-        raise _wrong(field, "a valid Unicode string", given) from error
+        raise _wrong(field, "a valid Unicode string", value) from error
 
 
 def _either(needed: str, *checks: Check) -> Check:
-    def check(given: Any, field: str) -> None:
-        for one in checks:
+    def check(value: Any, field: str) -> None:
+        for variant in checks:
             try:
-                return one(given, field)
+                return variant(value, field)
             except ProgramError:
                 pass
-        raise _wrong(field, needed, given)
+        raise _wrong(field, needed, value)
 
     return check
 
 
 def _list(of: Check) -> Check:
-    def check(given: Any, field: str) -> None:
-        if type(given) is not list:
-            raise _wrong(field, "a list", given)
-        for number, item in enumerate(given):
+    def check(value: Any, field: str) -> None:
+        if type(value) is not list:
+            raise _wrong(field, "a list", value)
+        for number, item in enumerate(value):
             of(item, f"{field}[{number}]")
 
     return check
@@ -81,20 +81,20 @@ def _list(of: Check) -> Check:
 def _row(**of: Check) -> Check:
     """A list with one item for each name."""
 
-    def check(given: Any, field: str) -> None:
-        if type(given) is not list or len(given) != len(of):
-            raise _wrong(field, f"a list of {', '.join(of)}", given)
-        for item, (name, one) in zip(given, of.items(), strict=True):
-            one(item, _inside(field, name))
+    def check(value: Any, field: str) -> None:
+        if type(value) is not list or len(value) != len(of):
+            raise _wrong(field, f"a list of {', '.join(of)}", value)
+        for item, (name, check_item) in zip(value, of.items(), strict=True):
+            check_item(item, _inside(field, name))
 
     return check
 
 
 def _by_name(of: Check) -> Check:
-    def check(given: Any, field: str) -> None:
-        if type(given) is not dict:
-            raise _wrong(field, "an object", given)
-        for name, item in given.items():
+    def check(value: Any, field: str) -> None:
+        if type(value) is not dict:
+            raise _wrong(field, "an object", value)
+        for name, item in value.items():
             _text(name, field)
             of(item, f"{field}[{name!r}]")
 
@@ -104,58 +104,58 @@ def _by_name(of: Check) -> Check:
 def _object(**of: Check) -> Check:
     """An object with at least these fields."""
 
-    def check(given: Any, field: str) -> None:
-        if type(given) is not dict:
-            raise _wrong(field, "an object", given)
-        for name, one in of.items():
-            if name not in given:
+    def check(value: Any, field: str) -> None:
+        if type(value) is not dict:
+            raise _wrong(field, "an object", value)
+        for name, check_item in of.items():
+            if name not in value:
                 raise ProgramError(f"{_inside(field, name)} is missing")
-            one(given[name], _inside(field, name))
+            check_item(value[name], _inside(field, name))
 
     return check
 
 
-def _attribute(given: Any, field: str) -> None:
-    if type(given) is dict and type(given.get("program")) is dict:
-        check_schema(given["program"], field)
-    elif type(given) is dict:
-        kind = next(iter(given), "")
-        if len(given) != 1 or kind not in ("dtype", "dim", "float"):
-            raise _wrong(field, "a value, a dtype, a dim, a float or a program", given)
-        _text(given[kind], _inside(field, kind))
-    elif type(given) is list:
-        _list(_attribute)(given, field)
-    elif type(given) is str:
-        _text(given, field)
+def _attribute(value: Any, field: str) -> None:
+    if type(value) is dict and type(value.get("program")) is dict:
+        check_schema(value["program"], field)
+    elif type(value) is dict:
+        kind = next(iter(value), "")
+        if len(value) != 1 or kind not in ("dtype", "dim", "float"):
+            raise _wrong(field, "a value, a dtype, a dim, a float or a program", value)
+        _text(value[kind], _inside(field, kind))
+    elif type(value) is list:
+        _list(_attribute)(value, field)
+    elif type(value) is str:
+        _text(value, field)
 
 
-def _structure(given: Any, field: str) -> None:
+def _structure(value: Any, field: str) -> None:
     """Check the contents of containers; `Structure.from_json` checks the containers themselves."""
-    if type(given) is dict:
-        if "constant" in given:
-            return _scalar(given["constant"], _inside(field, "constant"))
+    if type(value) is dict:
+        if "constant" in value:
+            return _scalar(value["constant"], _inside(field, "constant"))
         for kind in ("tuple", "list", "dict", "namedtuple"):
-            if kind in given:
-                _list(_structure)(given[kind], _inside(field, kind))
-                _list(_key)(given.get("keys", []), _inside(field, "keys"))
-                return _text(given.get("name", ""), _inside(field, "name"))
-    if given != "tensor":
-        raise _wrong(field, "a tensor, a constant or a container", given)
+            if kind in value:
+                _list(_structure)(value[kind], _inside(field, kind))
+                _list(_key)(value.get("keys", []), _inside(field, "keys"))
+                return _text(value.get("name", ""), _inside(field, "name"))
+    if value != "tensor":
+        raise _wrong(field, "a tensor, a constant or a container", value)
     return None
 
 
-def _key(given: Any, field: str) -> None:
-    if type(given) is dict:
-        _object(tuple=_list(_scalar))(given, field)
+def _key(value: Any, field: str) -> None:
+    if type(value) is dict:
+        _object(tuple=_list(_scalar))(value, field)
     else:
-        _scalar(given, field)
+        _scalar(value, field)
 
 
-def _scalar(given: Any, field: str) -> None:
-    if type(given) is str:
-        _text(given, field)
-    elif type(given) not in (bool, int, float, type(None)):
-        raise _wrong(field, "a number, a string, true, false or null", given)
+def _scalar(value: Any, field: str) -> None:
+    if type(value) is str:
+        _text(value, field)
+    elif type(value) not in (bool, int, float, type(None)):
+        raise _wrong(field, "a number, a string, true, false or null", value)
 
 
 _FLAG = _of_type(bool, "true or false")

@@ -135,15 +135,15 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     return archive.read(member)
 
 
-def _to_json(program: Program, tensors: Tensors, place: str) -> dict[str, Any]:
-    """Return the program without its tensors, which are added to `tensors` under names that begin with `place`."""
+def _to_json(program: Program, tensors: Tensors, prefix: str) -> dict[str, Any]:
+    """Return the program without its tensors, which are added to `tensors` under names that begin with `prefix`."""
     for kind, items in ((_PARAMETER, program.parameters), (_BUFFER, program.buffers)):
-        tensors |= {f"{place}{kind}{name}": item.data for name, item in items.items()}
-    tensors |= {f"{place}constant:{c.value.name}": c.data for c in program.constants}
+        tensors |= {f"{prefix}{kind}{name}": item.data for name, item in items.items()}
+    tensors |= {f"{prefix}constant:{c.value.name}": c.data for c in program.constants}
 
     def attributes(number: int, node: Node) -> dict[str, Any]:
         return {
-            name: {"program": _to_json(value, tensors, f"{place}{number}.{name}/")}
+            name: {"program": _to_json(value, tensors, f"{prefix}{number}.{name}/")}
             if isinstance(value, Program)
             else _attribute_to_json(value)
             for name, value in node.attributes.items()
@@ -182,7 +182,7 @@ def _to_json(program: Program, tensors: Tensors, place: str) -> dict[str, Any]:
     }
 
 
-def _from_json(document: dict[str, Any], tensors: Tensors, place: str = "") -> Program:
+def _from_json(document: dict[str, Any], tensors: Tensors, prefix: str = "") -> Program:
     values: dict[str, Value] = {}
 
     def new(item: list[Any]) -> Value:
@@ -195,7 +195,7 @@ def _from_json(document: dict[str, Any], tensors: Tensors, place: str = "") -> P
     inputs = tuple(new(item) for item in document["inputs"])
     parameters = {
         n: ProgramParameter(
-            new(p["value"]), tensors[f"{place}{_PARAMETER}{n}"], bool(p["trainable"]), tuple(p["aliases"])
+            new(p["value"]), tensors[f"{prefix}{_PARAMETER}{n}"], bool(p["trainable"]), tuple(p["aliases"])
         )
         for n, p in document["parameters"].items()
     }
@@ -206,7 +206,7 @@ def _from_json(document: dict[str, Any], tensors: Tensors, place: str = "") -> P
     for number, item in enumerate(document["nodes"]):
         operands = tuple(None if name is None else values[name] for name in item["inputs"])
         attributes = {
-            name: _from_json(value["program"], tensors, f"{place}{number}.{name}/")
+            name: _from_json(value["program"], tensors, f"{prefix}{number}.{name}/")
             if isinstance(value, dict) and "program" in value
             else _attribute_from_json(value)
             for name, value in item["attributes"].items()
@@ -217,14 +217,14 @@ def _from_json(document: dict[str, Any], tensors: Tensors, place: str = "") -> P
     buffers: dict[str, Buffer] = {}
     for n, b in document["buffers"].items():
         update = None if b["update"] is None else values[b["update"]]
-        buffers[n] = Buffer(buffer_values[n], tensors[f"{place}{_BUFFER}{n}"], update)
+        buffers[n] = Buffer(buffer_values[n], tensors[f"{prefix}{_BUFFER}{n}"], update)
     return Program(
         inputs=inputs,
         outputs=tuple(values[name] for name in document["outputs"]),
         nodes=tuple(nodes),
         parameters=parameters,
         buffers=buffers,
-        constants=tuple(Constant(value, tensors[f"{place}constant:{value.name}"]) for value in constant_values),
+        constants=tuple(Constant(value, tensors[f"{prefix}constant:{value.name}"]) for value in constant_values),
         calls=tuple(CellCall(path, class_name, index, parent) for path, class_name, index, parent in document["calls"]),
         arguments=Structure.from_json(document["arguments"]),
         result=Structure.from_json(document["result"]),

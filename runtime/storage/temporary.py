@@ -88,8 +88,8 @@ def _remove_abandoned(parent: Path) -> None:
         if lock is None:
             continue
         try:
-            ours = os.fstat(lock).st_uid == os.geteuid()
-            if ours and stat.S_IMODE(os.fstat(lock).st_mode) == 0o700 and _read_small_file(folder / OWNER) == boot:
+            is_ours = os.fstat(lock).st_uid == os.geteuid()
+            if is_ours and stat.S_IMODE(os.fstat(lock).st_mode) == 0o700 and _read_small_file(folder / OWNER) == boot:
                 _remove_placed(folder, parent)
                 shutil.rmtree(folder, ignore_errors=True)
         finally:

@@ -129,11 +129,11 @@ class LossMonitor(Callback):
         """Print the loss."""
         args = run_context.original_args()
         loss = loss_of(args.net_outputs)
-        place = f"epoch: {args.cur_epoch_num} step: {args.step_in_epoch}"
+        where = f"epoch: {args.cur_epoch_num} step: {args.step_in_epoch}"
         if not np.isfinite(loss):
-            raise ValueError(f"In {place}, the loss is {loss}: training can't continue")
+            raise ValueError(f"In {where}, the loss is {loss}: training can't continue")
         if self.per_print_times and args.cur_step_num % self.per_print_times == 0:
-            print(f"{place}, loss is {loss}", flush=True)  # noqa: T201  the purpose of the callback
+            print(f"{where}, loss is {loss}", flush=True)  # noqa: T201  the purpose of the callback
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         """Print the metrics, if there are any."""

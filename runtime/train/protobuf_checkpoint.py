@@ -52,10 +52,10 @@ def read_protobuf(data: bytes) -> dict[str, Array | str]:
         if number != 1 or not isinstance(value, memoryview):
             raise ValueError(f"a field {number} that no checkpoint of MindSpore has")
         tag, dims, kind, content = _value(value)
-        known = parts.setdefault(tag, (dims, kind, []))
-        if known[:2] != (dims, kind):
+        part = parts.setdefault(tag, (dims, kind, []))
+        if part[:2] != (dims, kind):
             raise ValueError(f"two parts of {tag!r} that don't fit together")
-        known[2].append(content)
+        part[2].append(content)
     return {tag: _decode(tag, dims, kind, b"".join(content)) for tag, (dims, kind, content) in parts.items()}
 
 

@@ -128,10 +128,10 @@ def load_checkpoint(
     loaded: dict[str, Any] = {}
     for name, value in _content(path, data):
         if included is None and excluded is None and choice_func is not None:
-            wanted = choice_func(name)
+            is_selected = choice_func(name)
         else:
-            wanted = name.startswith(included or "") and not (excluded and name.startswith(excluded))
-        if wanted:
+            is_selected = name.startswith(included or "") and not (excluded and name.startswith(excluded))
+        if is_selected:
             loaded[name] = value if isinstance(value, str) else Parameter(value, name=name)
     if not loaded:
         raise ValueError(
@@ -195,17 +195,17 @@ def load_param_into_net(
     return missing, [name for name in parameter_dict if sources.get(name) != name]
 
 
-def _prefix(missing: Iterable[str], given: Iterable[str]) -> str | None:
+def _prefix(missing: Iterable[str], names: Iterable[str]) -> str | None:
     """The prefix that a given name has before the first missing name that it ends with; None if there is none."""
-    endings = ((name, source) for name in missing for source in given if source.endswith(name))
+    endings = ((name, source) for name in missing for source in names if source.endswith(name))
     return next((source.removesuffix(name) for name, source in endings), None)
 
 
 def _check_fits(parameter: Parameter, value: Parameter, strict: bool) -> None:
-    def refuse(what: str, needed: Any, given: Any) -> None:
+    def refuse(what: str, needed: Any, actual: Any) -> None:
         raise RuntimeError(
             f"For 'load_param_into_net', the value for '{parameter.name}' must have the {what} that it has in the net, "
-            f"{needed}, but got {what} {given} in 'parameter_dict'"
+            f"{needed}, but got {what} {actual} in 'parameter_dict'"
         )
 
     if value.shape != parameter.shape:

@@ -75,8 +75,8 @@ def training_step(
             "loss must be a Cell (nn.CrossEntropyLoss()), a function of runtime's Tensors or None, given "
             f"{_describe(loss)}"
         )
-    known = {id(p) for part in (cell, loss) if isinstance(part, Cell) for p in part.get_parameters()}
-    if not any(id(p) in known for p in optimizer.parameters):
+    identities = {id(p) for part in (cell, loss) if isinstance(part, Cell) for p in part.get_parameters()}
+    if not any(id(p) in identities for p in optimizer.parameters):
         raise UsageError(
             "the optimizer has none of the network's Parameters: create it for `network.trainable_params()`"
         )

@@ -79,9 +79,9 @@ class CompiledStep:
         """Whether the compiled program fits a batch, and nothing has changed that the traced code depends on."""
         if not self.traced.dependencies.are_unchanged() or _ranks(_kinds(batch)) != _ranks(self.batches[0]):
             return False
-        known: dict[tuple[int, ...], int] = {}
+        size_of: dict[tuple[int, ...], int] = {}
         return all(
-            array.shape[axis] == (known.setdefault(sizes, array.shape[axis]) if len(set(sizes)) > 1 else sizes[0])
+            array.shape[axis] == (size_of.setdefault(sizes, array.shape[axis]) if len(set(sizes)) > 1 else sizes[0])
             for array, axes in zip(batch, self._sizes(), strict=True)
             for axis, sizes in axes.items()
         )

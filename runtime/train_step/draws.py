@@ -35,8 +35,8 @@ class Draws:
         values = tuple(node.outputs[0] for node in places)
         self._executable = Executable(part_of(program, tuple(places), (), values), values, provider=provider)
         self._binding = self._executable.session.ort.io_binding()
-        for name, place in zip(self._executable.outputs, places.values(), strict=True):
-            self._binding.bind_ortvalue_output(name, place)
+        for name, buffer in zip(self._executable.outputs, places.values(), strict=True):
+            self._binding.bind_ortvalue_output(name, buffer)
 
     def run(self) -> None:
         """Draw once."""

@@ -66,8 +66,8 @@ class Resident:
             cuda_graph=fixed,
         )
         drawn = [node.outputs[0] for node in draws]
-        used = self.executable.inputs if fixed else {}
-        self._inputs = {value: self._place(value.type) for value in (*inputs, *drawn) if value in used}
+        used_inputs = self.executable.inputs if fixed else {}
+        self._inputs = {value: self._place(value.type) for value in (*inputs, *drawn) if value in used_inputs}
         self._results = [self._place(value.type) for value in wanted]
         self._draws = Draws(program, {node: self._inputs[node.outputs[0]] for node in draws}, self._provider)
         self._places = [{name: self._place(value.type) for name, value in self._state.items()} for _ in range(2)]
@@ -88,17 +88,17 @@ class Resident:
     def _bind(self, now: Mapping[str, ort.OrtValue], following: Mapping[str, ort.OrtValue]) -> ort.IOBinding:
         """Return a binding that reads the state from `now` and writes it to `following`."""
         binding = self.executable.session.ort.io_binding()
-        wanted = len(self._results)
-        for name, result in zip(self.executable.outputs[:wanted], self._results, strict=True):
+        count = len(self._results)
+        for name, result in zip(self.executable.outputs[:count], self._results, strict=True):
             binding.bind_ortvalue_output(name, result)
-        for name in self.executable.outputs[wanted : wanted + self._extra_outputs]:
+        for name in self.executable.outputs[count : count + self._extra_outputs]:
             binding.bind_output(name, "cpu")
-        for name, output in zip(self._state, self.executable.outputs[wanted + self._extra_outputs :], strict=True):
+        for name, output in zip(self._state, self.executable.outputs[count + self._extra_outputs :], strict=True):
             binding.bind_ortvalue_output(output, following[name])
             if source := self.executable.inputs.get(self._state[name]):
                 binding.bind_ortvalue_input(source, now[name])
-        for value, place in self._inputs.items():
-            binding.bind_ortvalue_input(self.executable.inputs[value], place)
+        for value, buffer in self._inputs.items():
+            binding.bind_ortvalue_input(self.executable.inputs[value], buffer)
         return binding
 
     def _run_options(self, graph: int) -> ort.RunOptions | None:
@@ -124,11 +124,11 @@ class Resident:
         binding = self._bindings[0]
         for value, name in self.executable.inputs.items():
             if value in feeds:
-                given = session.value(name, feeds[value])
+                tensor = session.value(name, feeds[value])
                 if value in self._inputs:
-                    self._inputs[value].update_inplace(given)
+                    self._inputs[value].update_inplace(tensor)
                 else:
-                    binding.bind_ortvalue_input(name, given)
+                    binding.bind_ortvalue_input(name, tensor)
         self._draws.run()
         try:
             session.ort.run_with_iobinding(binding, self._options[0])
@@ -140,8 +140,8 @@ class Resident:
             return self.run(feeds)
         for of_direction in (self._bindings, self._options, self._places):
             of_direction.reverse()
-        wanted = len(self._results)
-        extra_outputs = binding.get_outputs()[wanted : wanted + self._extra_outputs] if self._extra_outputs else []
+        count = len(self._results)
+        extra_outputs = binding.get_outputs()[count : count + self._extra_outputs] if self._extra_outputs else []
         return [*map(self._array, self._results), *(array_of(value).copy() for value in extra_outputs)]
 
     def state(self) -> dict[str, Array]:

@@ -124,11 +124,11 @@ class TrainStep:
             batch = tuple(batch[0])
         if not batch:
             raise UsageError("a step needs the tensors of a batch")
-        for place, tensor in enumerate(batch):
+        for index, tensor in enumerate(batch):
             if not tree.is_tensor(tensor):
                 raise UsageError(
                     "a batch must consist of arrays, Tensors or torch tensors, by position; given "
-                    f"{type(tensor).__name__} at position {place}"
+                    f"{type(tensor).__name__} at position {index}"
                 )
         arrays = [as_array(tensor) for tensor in batch]
         with self._lock:  # one thread at a time

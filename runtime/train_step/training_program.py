@@ -40,12 +40,12 @@ class StateTensor:
 def state_tensors(step: TrainingStep) -> dict[str, StateTensor]:
     """The state of a training step, by name."""
     result: dict[str, StateTensor] = {}
-    known: set[int] = set()
+    identities: set[int] = set()
     names = Namespace()
     for role, name, parameter in _parameters(step):
-        if id(parameter) in known:
+        if id(parameter) in identities:
             continue
-        known.add(id(parameter))
+        identities.add(id(parameter))
         unique_name = names.unique(name)
         result[unique_name] = StateTensor(unique_name, role, parameter)
     return result

@@ -88,12 +88,12 @@ def _conditional(
         build_subprogram(trace, region, (), imports, values, name)
         for region, values, name in zip(regions, results, ("then", "else"), strict=True)
     ]
-    own = own_symbols(branches[0]) | own_symbols(branches[1])
+    inner_symbols = own_symbols(branches[0]) | own_symbols(branches[1])
     symbols = [
         trace.builder.new_symbol("size")
         for a, b in zip(*results, strict=True)
         for x, y in zip(a.shape, b.shape, strict=True)
-        if x != y or any(name in own for name in _symbols(x))
+        if x != y or any(name in inner_symbols for name in _symbols(x))
     ]
     selected = cond(
         condition,

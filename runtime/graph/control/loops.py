@@ -248,18 +248,18 @@ class _Loop:
         raise self._refusal(f"{what} is {describe(initial)} before an iteration and {describe(now)} after it")
 
     def _common_initial_number(self, initial: Any, now: Any, what: str) -> Any:
-        wanted = now.dtype if isinstance(now, Tensor) else number_dtype(now)
+        dtype = now.dtype if isinstance(now, Tensor) else number_dtype(now)
         if not isinstance(initial, Tensor):
-            return _Number(initial, wanted)
+            return _Number(initial, dtype)
         shape = tuple(now.shape) if isinstance(now, Tensor) else ()
         if shape != tuple(initial.shape):
             raise self._refusal(f"{what} has shape {tuple(initial.shape)} before an iteration and {shape} after it")
-        if wanted == initial.dtype or (not isinstance(now, Tensor) and np.can_cast(wanted, initial.dtype, "same_kind")):
+        if dtype == initial.dtype or (not isinstance(now, Tensor) and np.can_cast(dtype, initial.dtype, "same_kind")):
             return initial
-        if isinstance(initial, _Number) and np.can_cast(initial.dtype, wanted, "same_kind"):
-            return _Number(initial.number, wanted)
+        if isinstance(initial, _Number) and np.can_cast(initial.dtype, dtype, "same_kind"):
+            return _Number(initial.number, dtype)
         raise self._refusal(
-            f"{what} is {dtype_name(initial.dtype)} before an iteration and {dtype_name(wanted)} after it"
+            f"{what} is {dtype_name(initial.dtype)} before an iteration and {dtype_name(dtype)} after it"
         )
 
     def _refusal(self, what: str) -> Exception:
@@ -296,9 +296,9 @@ class _Loop:
             return self._signal.value
         condition = region.result._data if isinstance(region.result, Tensor) else np.asarray(bool(region.result))
         values = [as_value(builder, x) for x in (condition, *results, *stacked)]
-        given = [iteration._data.value, *(x._data.value for x in variables)]
-        imports = operands(trace, [region], values, given)
-        body = build_subprogram(trace, region, given, imports, values, "body")
+        inputs = [iteration._data.value, *(x._data.value for x in variables)]
+        imports = operands(trace, [region], values, inputs)
+        body = build_subprogram(trace, region, inputs, imports, values, "body")
         first = self._condition if isinstance(self._condition, Tensor) else from_array(np.asarray(self._condition))
         results_of_loop = loop(
             self._limit,

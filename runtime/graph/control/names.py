@@ -29,31 +29,31 @@ def bound_names(block: Iterable[ast.stmt]) -> set[str]:
     return result
 
 
-def _collect(node: Any, found: set[str], comprehension: bool = False) -> None:
+def _collect(node: Any, names: set[str], comprehension: bool = False) -> None:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        found.add(node.name)
+        names.add(node.name)
         if node.name.startswith("_cellbridge_function"):
             for statement in node.body:
                 if isinstance(statement, ast.Nonlocal):
-                    found.update(statement.names)
+                    names.update(statement.names)
         return
     if isinstance(node, ast.Lambda):
         return
     if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
         if not comprehension:
-            found.add(node.id)
+            names.add(node.id)
     elif isinstance(node, ast.NamedExpr):
-        found.add(node.target.id)
-        _collect(node.value, found, comprehension)
+        names.add(node.target.id)
+        _collect(node.value, names, comprehension)
         return
     elif isinstance(node, (ast.Import, ast.ImportFrom)):
-        found.update((alias.asname or alias.name.partition(".")[0]) for alias in node.names)
+        names.update((alias.asname or alias.name.partition(".")[0]) for alias in node.names)
     elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-        found.add(node.name)
+        names.add(node.name)
     elif isinstance(node, ast.MatchMapping) and node.rest:
-        found.add(node.rest)
+        names.add(node.rest)
     for child in ast.iter_child_nodes(node):
-        _collect(child, found, comprehension or isinstance(node, _COMPREHENSIONS))
+        _collect(child, names, comprehension or isinstance(node, _COMPREHENSIONS))
 
 
 def has_exits(block: Iterable[ast.stmt], *, loops: bool) -> bool:

@@ -124,7 +124,7 @@ class RegionOperand:
 
 
 def operands(
-    trace: Recording, regions: Iterable[Region], results: Iterable[Value], given: Iterable[Value]
+    trace: Recording, regions: Iterable[Region], results: Iterable[Value], inputs: Iterable[Value]
 ) -> list[RegionOperand]:
     """The values that regions use from outside, in order.
 
@@ -132,28 +132,28 @@ def operands(
         trace: the trace.
         regions: the regions.
         results: their results, which may come from outside.
-        given: their other inputs: values that a loop carries.
+        inputs: their other inputs: values that a loop carries.
     """
     regions = list(regions)
-    inside = {value for region in regions for node in region.nodes for value in node.outputs} | set(given)
+    inside = {value for region in regions for node in region.nodes for value in node.outputs} | set(inputs)
     local = {c.value for c in trace.builder.constants if c.data.ndim == 0}
     imports = {traced.value: tensor for region in regions for traced, tensor in region.imports.values()}
-    used = [value for region in regions for node in region.nodes for value in node.inputs if value is not None]
-    outside = [v for v in dict.fromkeys((*used, *results)) if v not in inside and v not in local]
-    known = input_symbols(outside) | input_symbols(given)
+    used_values = [value for region in regions for node in region.nodes for value in node.inputs if value is not None]
+    outside = [v for v in dict.fromkeys((*used_values, *results)) if v not in inside and v not in local]
+    symbols = input_symbols(outside) | input_symbols(inputs)
     for region in regions:
-        known_here = known | {s for node in region.nodes for s in _readable_symbols(node, known)}
+        known_here = symbols | {s for node in region.nodes for s in _readable_symbols(node, symbols)}
         for node in region.nodes:
             for name in sorted(symbols_used(node) - known_here):
                 outside.append(_size_source(trace, name))
                 known_here.add(name)
-                known.add(name)
+                symbols.add(name)
     plain = {v: from_array(SymbolicTensor(trace.builder, v)) for v in outside if v not in imports}
     return [RegionOperand(v, imports[v] if v in imports else plain[v]) for v in dict.fromkeys(outside)]
 
 
-def _readable_symbols(node: Node, known: set[str]) -> set[str]:
-    return {reading.symbol for reading in readings(node, known)}
+def _readable_symbols(node: Node, symbols: set[str]) -> set[str]:
+    return {reading.symbol for reading in readings(node, symbols)}
 
 
 def _size_source(trace: Recording, name: str) -> Value:
@@ -168,7 +168,7 @@ def _size_source(trace: Recording, name: str) -> Value:
 def build_subprogram(
     trace: Recording,
     region: Region,
-    given: Sequence[Value],
+    own_inputs: Sequence[Value],
     imports: Sequence[RegionOperand],
     results: Sequence[Value],
     name: str,
@@ -178,13 +178,13 @@ def build_subprogram(
     Args:
         trace: the trace.
         region: the region.
-        given: its first inputs: values that a loop carries.
+        own_inputs: its first inputs: values that a loop carries.
         imports: its other inputs: operands from outside.
         results: its outputs.
         name: its name.
     """
     builder = trace.builder
-    sources: dict[Value, Value] = {v: v for v in given}
+    sources: dict[Value, Value] = {v: v for v in own_inputs}
     sources |= {o.value: builder.new_value("input", o.value.type).value for o in imports}
     inputs = tuple(sources.values())
     nodes: list[Node] = []
@@ -195,14 +195,14 @@ def build_subprogram(
         else:
             nodes.append(replace(node, inputs=operands_here, cell=0))
     outputs = tuple(sources.get(value, value) for value in results)
-    used = {value for node in nodes for value in node.inputs} | set(outputs)
+    used_values = {value for node in nodes for value in node.inputs} | set(outputs)
     return Program(
         inputs=inputs,
         outputs=outputs,
         nodes=tuple(nodes),
         parameters={},
         buffers={},
-        constants=tuple(c for c in builder.constants if c.value in used and c.value not in inputs),
+        constants=tuple(c for c in builder.constants if c.value in used_values and c.value not in inputs),
         calls=(CellCall("", name),),
         arguments=positional_arguments(len(inputs)),
         result=sequence(len(outputs)),

@@ -38,10 +38,10 @@ def isolated_program(
     for node in program.nodes:
         is_cut = node.op == "boundary" and (fed is None or node.outputs[0] in fed)
         (boundaries if is_cut else kept).append(node)
-    used = {value for node in kept for value in node.inputs} | set(program.updates.values())
+    used_values = {value for node in kept for value in node.inputs} | set(program.updates.values())
     computed = {value for node in kept for value in node.outputs}
     operands = [value for node in boundaries for value in node.inputs if value in computed]
-    results = [node.outputs[0] for node in boundaries if node.outputs[0] in used]
+    results = [node.outputs[0] for node in boundaries if node.outputs[0] in used_values]
     inputs = (*program.inputs, *(value for value in results if value not in (fixed or {})))
     constants = (Constant(value, array) for value, array in (fixed or {}).items() if value in results)
     outputs = tuple(dict.fromkeys(v for v in (*operands, *program.outputs) if v is not None and v in computed))

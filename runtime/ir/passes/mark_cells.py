@@ -67,8 +67,8 @@ class _Order:
             self.needs[node] = makers | {size_producers[name] for name in symbols_used(node) if name in size_producers}
         self.outside: dict[int, set[Node]] = {}
         for number, nodes in self.inside.items():
-            own = set(nodes)
-            self.outside[number] = {need for node in nodes for need in self.needs[node]} - own
+            of_call = set(nodes)
+            self.outside[number] = {need for node in nodes for need in self.needs[node]} - of_call
         self.done: set[Node] = set()
 
     def run(self) -> _Call:
@@ -161,8 +161,8 @@ class _Marker:
         inside = [self._now(value) for value in leaving]
         slots = ["result"] if len(inside) == 1 else [f"[{position}]" for position in range(len(inside))]
         crossed = [
-            self._cross(value, here, number, "output", slot)
-            for value, here, slot in zip(leaving, inside, slots, strict=True)
+            self._cross(value, inner, number, "output", slot)
+            for value, inner, slot in zip(leaving, inside, slots, strict=True)
         ]
         results = {value: self._now(value) for value in leaving}
         while len(self.before) > began:
@@ -172,10 +172,10 @@ class _Marker:
             self._bind(value, name)
         return crossed
 
-    def _cross(self, value: Value, here: Value, number: int, kind: str, slot: str) -> Value:
+    def _cross(self, value: Value, inner: Value, number: int, kind: str, slot: str) -> Value:
         crossed = Value(self._name(f"{value.name}_{kind}"), value.type)
         attributes = {"call": number, "kind": kind, "slot": slot}
-        self.nodes.append(Node("boundary", (here,), attributes, (crossed,), number))
+        self.nodes.append(Node("boundary", (inner,), attributes, (crossed,), number))
         self._bind(value, crossed)
         return crossed
 
@@ -195,13 +195,13 @@ class _Marker:
         """Return the values that enter a call, in order of use, and those that leave it."""
         nodes = list(call.nodes())
         results = {value for node in nodes for value in node.outputs}
-        used: dict[Value, int] = {}
+        use_counts: dict[Value, int] = {}
         for node in nodes:
             for value in node.inputs:
                 if value is not None:
-                    used[value] = used.get(value, 0) + 1
-        entering = [value for value in used if value not in results and value not in self.stored]
-        leaving = [v for node in nodes for v in node.outputs if self.uses.get(v, 0) > used.get(v, 0)]
+                    use_counts[value] = use_counts.get(value, 0) + 1
+        entering = [value for value in use_counts if value not in results and value not in self.stored]
+        leaving = [v for node in nodes for v in node.outputs if self.uses.get(v, 0) > use_counts.get(v, 0)]
         return entering, leaving
 
 

@@ -24,12 +24,12 @@ def compare_maxima(graph: Graph, results: set[str]) -> None:
     positions. Among equal taps the first one counts, as in MaxPool.
     """
     uses = graph.uses()
-    wanted = {node.inputs[1] for node in graph.nodes if node.op_type == "MaxUnpool" and uses[node.inputs[1]] == 1}
+    positions = {node.inputs[1] for node in graph.nodes if node.op_type == "MaxUnpool" and uses[node.inputs[1]] == 1}
     nodes, graph.nodes = graph.nodes, []
     places: dict[str, str] = {}
     for node in nodes:
         graph.nodes.append(node.with_inputs(places))
-        if node.op_type == "MaxPool" and len(node.outputs) == 2 and node.outputs[1] in wanted - results:
+        if node.op_type == "MaxPool" and len(node.outputs) == 2 and node.outputs[1] in positions - results:
             sizes = _filled_image_sizes(graph, node)
             if sizes is not None:
                 places[node.outputs[1]] = _positions(graph, node, sizes)

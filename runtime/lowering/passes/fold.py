@@ -44,33 +44,33 @@ def fold(graph: Graph, results: set[str]) -> None:
     never a second copy of the weights in memory. Nodes stay where the model would grow (a table that is also used
     transposed, a large tensor expanded from a small one), or where they stop the gradient to a parameter.
     """
-    known: dict[str, Tensor] = dict(graph.initializers)
+    tensors: dict[str, Tensor] = dict(graph.initializers)
     of_parameters = set(graph.sources)
     folded: list[OnnxNode] = []
     for node in graph.nodes:
-        if node.inputs and all(name in known for name in node.inputs if name) and _can_fold(node, known):
+        if node.inputs and all(name in tensors for name in node.inputs if name) and _can_fold(node, tensors):
             if not of_parameters.isdisjoint(node.inputs):
                 if STOP_GRADIENT in node.metadata:
                     continue
                 of_parameters.update(node.outputs)
-            computed = _compute(node, known, graph.opset)
+            computed = _compute(node, tensors, graph.opset)
             if computed is not None:
-                known.update(computed)
+                tensors.update(computed)
                 folded.append(node)
-    folded = _without_growth(graph, folded, known, results)
+    folded = _without_growth(graph, folded, tensors, results)
     folded_ids = set(map(id, folded))
     graph.nodes = [node for node in graph.nodes if id(node) not in folded_ids]
-    _add(graph, folded, known, {name for node in graph.nodes for name in node.used_tensors()} | results)
+    _add(graph, folded, tensors, {name for node in graph.nodes for name in node.used_tensors()} | results)
 
 
-def _can_fold(node: OnnxNode, known: Mapping[str, Tensor]) -> bool:
+def _can_fold(node: OnnxNode, tensors: Mapping[str, Tensor]) -> bool:
     """Whether the reference implementation agrees with runtimes, which keep more digits between half-precision ops."""
     if node.op_type in MOVING:
         return True
-    return node.op_type in COMPUTING and not any(is_half(type_of(known[name]).dtype) for name in node.inputs if name)
+    return node.op_type in COMPUTING and not any(is_half(type_of(tensors[name]).dtype) for name in node.inputs if name)
 
 
-def _add(graph: Graph, folded: list[OnnxNode], known: Mapping[str, Tensor], used: set[str]) -> None:
+def _add(graph: Graph, folded: list[OnnxNode], tensors: Mapping[str, Tensor], used_names: set[str]) -> None:
     """Turn the results of folded nodes that other nodes use into initializers, named after their origin.
 
     The origin is the only large tensor that a result is computed from, else the first parameter or buffer.
@@ -78,7 +78,7 @@ def _add(graph: Graph, folded: list[OnnxNode], known: Mapping[str, Tensor], used
     stems = {name: name for name in graph.initializers}
     renamed: dict[str, str] = {}
     for node in folded:
-        large = {stems[name] for name in node.inputs if name and known[name].nbytes > SMALL}
+        large = {stems[name] for name in node.inputs if name and tensors[name].nbytes > SMALL}
         sources = {source: None for name in node.inputs if name for source in graph.sources.get(name, ())}
         stems_of_inputs = large if len(large) == 1 else {stems[name] for name in node.inputs if name in graph.sources}
         stem = f"{min(stems_of_inputs)}.{node.op_type.lower()}" if stems_of_inputs else "constant"
@@ -86,8 +86,8 @@ def _add(graph: Graph, folded: list[OnnxNode], known: Mapping[str, Tensor], used
             stems[output] = stem
             if sources:
                 graph.sources[output] = tuple(sources)
-            if output in used:
-                tensor = known[output]
+            if output in used_names:
+                tensor = tensors[output]
                 name = renamed[output] = graph.unique(stem)
                 graph.initializers[name] = array_of(tensor) if tensor.nbytes <= AT_ONCE else tensor
                 graph.types[name] = type_of(tensor)
@@ -99,7 +99,7 @@ def _add(graph: Graph, folded: list[OnnxNode], known: Mapping[str, Tensor], used
 
 
 def _without_growth(
-    graph: Graph, nodes: list[OnnxNode], known: Mapping[str, Tensor], results: set[str]
+    graph: Graph, nodes: list[OnnxNode], tensors: Mapping[str, Tensor], results: set[str]
 ) -> list[OnnxNode]:
     """Return the nodes that can be folded without making the model grow by more than `GROWTH`.
 
@@ -114,16 +114,18 @@ def _without_growth(
         return name
 
     def connected(node: OnnxNode) -> list[str]:
-        return [name for name in (*node.inputs, *node.outputs) if name and known[name].nbytes > SMALL]
+        return [name for name in (*node.inputs, *node.outputs) if name and tensors[name].nbytes > SMALL]
 
     for node in nodes:
         for name in connected(node):
             sets[representative(name)] = representative(connected(node)[0])
     folded_ids = set(map(id, nodes))
-    used = {name for node in graph.nodes if id(node) not in folded_ids for name in node.used_tensors()} | results
+    used_names = {name for node in graph.nodes if id(node) not in folded_ids for name in node.used_tensors()} | results
     growth: dict[str, int] = {}
     for name in sets:
-        change = (known[name].nbytes if name in used else 0) - (known[name].nbytes if name in graph.initializers else 0)
+        change = (tensors[name].nbytes if name in used_names else 0) - (
+            tensors[name].nbytes if name in graph.initializers else 0
+        )
         growth[representative(name)] = growth.get(representative(name), 0) + change
     kept: list[OnnxNode] = []
     not_folded: set[str] = set()  # tensors that are no longer constants
@@ -136,17 +138,17 @@ def _without_growth(
     return kept
 
 
-def _compute(node: OnnxNode, known: Mapping[str, Tensor], opset: int) -> dict[str, Tensor] | None:
+def _compute(node: OnnxNode, tensors: Mapping[str, Tensor], opset: int) -> dict[str, Tensor] | None:
     """Return the results of the node by name; None if their types can't be inferred."""
     proto = node_proto(node, {})
-    inputs = {name: known[name] for name in node.inputs if name}
+    inputs = {name: tensors[name] for name in node.inputs if name}
     types = _infer_types(proto, inputs, opset)
     if types is None:
         return None
     result: dict[str, Tensor] = {}
     for position, (name, type) in enumerate(zip(node.outputs, types, strict=True)):
         compute = partial(_evaluate, proto, inputs, opset, position, type)
-        tensor = DeferredTensor(type, compute, any(_is_in_file(one) for one in inputs.values()))
+        tensor = DeferredTensor(type, compute, any(_is_in_file(operand) for operand in inputs.values()))
         result[name] = tensor.compute() if tensor.nbytes <= AT_ONCE else tensor
     return result
 

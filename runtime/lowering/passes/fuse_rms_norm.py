@@ -29,7 +29,7 @@ def fuse_rms_norm(graph: Graph, results: set[str]) -> None:
         return node if fits else None
 
     replaced: dict[int, OnnxNode | None] = {}  # by the node's id; None for a node that goes
-    for node in (one for one in graph.nodes if one.op_type == "Mul"):
+    for node in (candidate for candidate in graph.nodes if candidate.op_type == "Mul"):
         for scale, normalized in (node.inputs, node.inputs[::-1]):
             match = _match(graph, step, normalized) if _is_scale(graph, scale) else None
             if match is None or graph.types[match[0]].shape[-1:] != graph.types[scale].shape:
@@ -42,7 +42,7 @@ def fuse_rms_norm(graph: Graph, results: set[str]) -> None:
             else:
                 replaced |= _divide(graph, x, inner)
             break
-    graph.nodes = [one for node in graph.nodes if (one := replaced.get(id(node), node)) is not None]
+    graph.nodes = [new for node in graph.nodes if (new := replaced.get(id(node), node)) is not None]
 
 
 def _match(graph: Graph, step: Callable[..., OnnxNode | None], normalized: str) -> Match | None:

@@ -56,9 +56,9 @@ def _truncate(graph: Graph, node: OnnxNode) -> list[OnnxNode]:
     return rest
 
 
-def _merge(graph: Graph, one: OnnxNode, two: OnnxNode) -> dict[str, str]:
+def _merge(graph: Graph, first: OnnxNode, second: OnnxNode) -> dict[str, str]:
     """Emit the bidirectional layer; return the replacements for the outputs of the two layers."""
-    forward, reverse = (one, two) if one.attributes["direction"] == "forward" else (two, one)
+    forward, reverse = (first, second) if first.attributes["direction"] == "forward" else (second, first)
 
     def concat(index: int) -> str:
         names = [node.inputs[index] if index < len(node.inputs) else "" for node in (forward, reverse)]
@@ -68,7 +68,7 @@ def _merge(graph: Graph, one: OnnxNode, two: OnnxNode) -> dict[str, str]:
     attributes = forward.attributes | {"direction": "bidirectional"}
     if "activations" in attributes:
         attributes["activations"] = [*attributes["activations"]] * 2
-    results = graph.op(one.op_type, *inputs, outputs=len(one.outputs), **attributes)
+    results = graph.op(first.op_type, *inputs, outputs=len(first.outputs), **attributes)
     replacements: dict[str, str] = {}
     for index, result in enumerate(results if isinstance(results, tuple) else (results,)):
         halves = graph.op("Split", result, outputs=2, axis=1 if index == 0 else 0, num_outputs=2)

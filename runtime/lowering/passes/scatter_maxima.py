@@ -22,5 +22,5 @@ def _scattered(graph: Graph, node: OnnxNode) -> OnnxNode:
         flat = graph.constant(np.array([-1]))
         zeros = graph.op("Reshape", graph.op("ConstantOfShape", shape), flat)
         sources = (graph.op("Reshape", positions, flat), graph.op("Reshape", values, flat))
-        written = graph.op("ScatterElements", zeros, *sources, axis=0)
-    return node.with_operator("Reshape", (written, shape), {})
+        scattered = graph.op("ScatterElements", zeros, *sources, axis=0)
+    return node.with_operator("Reshape", (scattered, shape), {})

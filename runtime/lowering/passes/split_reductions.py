@@ -24,10 +24,10 @@ def split_reductions(graph: Graph, results: set[str]) -> None:
 def _split(graph: Graph, node: OnnxNode) -> OnnxNode:
     """Return the second step of a node, after the first; the node itself if one step does."""
     type = graph.types.get(node.inputs[0])
-    given = graph.constant_value(node.inputs[1]) if len(node.inputs) > 1 else None
-    if type is None or given is None or not given.size:
+    constant = graph.constant_value(node.inputs[1]) if len(node.inputs) > 1 else None
+    if type is None or constant is None or not constant.size:
         return node
-    axes = normalize_axes(tuple(int(axis) for axis in given), len(type.shape))
+    axes = normalize_axes(tuple(int(axis) for axis in constant), len(type.shape))
     last = tuple(axis for axis in axes if set(range(axis, len(type.shape))) <= set(axes))
     if last in ((), axes):
         return node

@@ -140,9 +140,9 @@ def _along(size: int, count: int, pads: tuple[int, int]) -> tuple[Array, Array]:
     into, back = np.zeros((4, tiles, size), np.float32), np.zeros((count, 4, tiles), np.float32)
     for tile in range(tiles):
         for tap in range(4):
-            place = 2 * tile + tap - pads[0]
-            if 0 <= place < size:
-                into[:, tile, place] = INPUT[:, tap]
-        for place in range(2 * tile, min(2 * tile + 2, count)):
-            back[place, :, tile] = OUTPUT[place - 2 * tile]
+            index = 2 * tile + tap - pads[0]
+            if 0 <= index < size:
+                into[:, tile, index] = INPUT[:, tap]
+        for index in range(2 * tile, min(2 * tile + 2, count)):
+            back[index, :, tile] = OUTPUT[index - 2 * tile]
     return into, back

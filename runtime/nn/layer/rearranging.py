@@ -212,5 +212,5 @@ class Upsample(Cell):
 
     def extend_repr(self) -> str:
         """Size or factor, and mode."""
-        wanted = f"scale_factor={self.scale_factor}" if self.size is None else f"size={self.size}"
-        return f"{wanted}, mode={self.mode}"
+        target = f"scale_factor={self.scale_factor}" if self.size is None else f"size={self.size}"
+        return f"{target}, mode={self.mode}"

@@ -45,11 +45,11 @@ def group_members(parameters: Any, *, of: str) -> tuple[list[GroupMember], bool]
     items = _as_list(parameters, "parameters", of)
     if not any(isinstance(item, dict) for item in items):
         _check_parameters(items, of)
-        seen: set[int] = set()
+        visited: set[int] = set()
         for parameter in items:
-            if id(parameter) in seen:
+            if id(parameter) in visited:
                 raise ValueError(f"For '{of}', Parameter '{parameter.name}' already exists: it is listed twice")
-            seen.add(id(parameter))
+            visited.add(id(parameter))
         return [GroupMember(parameter, 0, {}) for parameter in items], False
     result: list[GroupMember] = []
     order: list[Parameter] | None = None

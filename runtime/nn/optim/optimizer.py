@@ -127,7 +127,7 @@ class Optimizer(Cell):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Update the Parameters; see the class."""
         gradients = args[0] if args and isinstance(args[0], (tuple, list)) else ()
-        if _observer.function is not None and not any(isinstance(one, SymbolicTensor) for one in gradients):
+        if _observer.function is not None and not any(isinstance(gradient, SymbolicTensor) for gradient in gradients):
             _observer.function(self, gradients)
         with tape.record_on(None), compute_in(None):
             return super().__call__(*args, **kwargs)

@@ -44,8 +44,8 @@ def _(
     require(predicate == Type(BOOL, ()), f"needed a bool without dimensions as predicate, given {predicate}")
     fresh = iter(symbols)
     pairs = zip(result_types(then_branch, operands), result_types(else_branch, operands), strict=True)
-    own = own_symbols(then_branch) | own_symbols(else_branch)
-    return tuple(common_type(a, b, own, fresh) for a, b in pairs)
+    inner_symbols = own_symbols(then_branch) | own_symbols(else_branch)
+    return tuple(common_type(a, b, inner_symbols, fresh) for a, b in pairs)
 
 
 @cond.native_kernel

@@ -65,8 +65,10 @@ def _(
         carried <= min(len(results), len(operands)),
         f"{carried} carried values, but {len(operands)} operands and {len(results)} results",
     )
-    own, fresh = own_symbols(body), iter(symbols)
-    types = [common_type(a, b, own, fresh) for a, b in zip(operands[:carried], results[:carried], strict=True)]
+    inner_symbols, fresh = own_symbols(body), iter(symbols)
+    types = [
+        common_type(a, b, inner_symbols, fresh) for a, b in zip(operands[:carried], results[:carried], strict=True)
+    ]
     stacked = results[carried:]
     require(not stacked or bool(symbols), "stacked values need a symbol for the number of iterations")
     return *types, *(Type(t.dtype, (symbol(symbols[-1]), *t.shape)) for t in stacked)
@@ -260,9 +262,9 @@ def _backward_scan(
     sums = [creation.full_like(x, 0) for x in captured if is_floating(x.dtype)]
     sizes = (state_count, len(sums), len(beginnings), len(sliced), len(cotangents) - state_count, len(captured))
 
-    def step(*given: Any) -> list[Any]:
-        state, so_far, initial, slices, rows, constant = _split(given, sizes)
-        gradients = inline(given[0].builder, step_back, [*initial, *slices, *constant, *state, *rows])
+    def step(*tensors: Any) -> list[Any]:
+        state, so_far, initial, slices, rows, constant = _split(tensors, sizes)
+        gradients = inline(tensors[0].builder, step_back, [*initial, *slices, *constant, *state, *rows])
         more = [a + b for a, b in zip(so_far, gradients[state_count + slice_count :], strict=True)]
         return [*gradients[:state_count], *more, *gradients[state_count : state_count + slice_count]]
 
@@ -271,8 +273,8 @@ def _backward_scan(
     types = _iteration_types([Type(x.dtype, tuple(x.shape)) for x in operands], carried, scanned)
     back = trace_subprogram(step, types, f"{body.calls[0].class_name}_gradient")
 
-    def scan_back(*given: Any) -> tuple[Any, ...]:
-        return as_tuple(scan(*given, body=back, carried=carried, scanned=scanned, reverse=reverse))
+    def scan_back(*tensors: Any) -> tuple[Any, ...]:
+        return as_tuple(scan(*tensors, body=back, carried=carried, scanned=scanned, reverse=reverse))
 
     if may_be_empty and carried and not isinstance(operands[carried].shape[0], int):
         # ONNX Runtime doesn't support a Scan over no elements
@@ -283,7 +285,7 @@ def _backward_scan(
                 comparison.greater(some, np.asarray(0, np.int64)),
                 *operands,
                 then_branch=trace_subprogram(scan_back, every, "some"),
-                else_branch=trace_subprogram(lambda *given: given[:carried], every, "none"),
+                else_branch=trace_subprogram(lambda *tensors: tensors[:carried], every, "none"),
             )
         )
     else:

@@ -72,10 +72,10 @@ def _(
 
     dtypes = [graph.type(name).dtype for name in operands]
     # ONNX Runtime lacks kernels for other dtypes, or the operator's schema doesn't allow them
-    known = all(dtype in (FLOAT32, FLOAT16) for dtype in dtypes if is_floating(dtype))
-    if known and graph.has(operator, version):
-        given = iter(operands)
-        inputs = [next(given) if slot else "" for slot in slots]
+    is_supported = all(dtype in (FLOAT32, FLOAT16) for dtype in dtypes if is_floating(dtype))
+    if is_supported and graph.has(operator, version):
+        remaining = iter(operands)
+        inputs = [next(remaining) if slot else "" for slot in slots]
         return graph.op(operator, *inputs, outputs=len(body.outputs), **dict(attributes))
-    outputs = graph.compose(lambda *given: apply_program(body, given), operands)
+    outputs = graph.compose(lambda *tensors: apply_program(body, tensors), operands)
     return outputs if len(outputs) > 1 else outputs[0]

@@ -61,8 +61,8 @@ def _(g: Any, y: Any, *operands: Tensor | None, operator: str, options: Options,
     if not any(flows):
         return (None,) * len(operands)
     pairs = [(h, out) for h, out in zip(output_cotangents, outputs, strict=True) if is_floating(out.dtype)]
-    given = [full_like(out, 0) if h is None else h for h, out in pairs]
-    gradients = runtime_shaped_gradient(*operands, *given, operator=operator, options=options, count=len(operands))
+    cotangents = [full_like(out, 0) if h is None else h for h, out in pairs]
+    gradients = runtime_shaped_gradient(*operands, *cotangents, operator=operator, options=options, count=len(operands))
     gradients = iter(gradients if isinstance(gradients, tuple) else (gradients,))
     result = tuple(next(gradients) if flow else None for flow in flows)
     return result if len(result) > 1 else result[0]

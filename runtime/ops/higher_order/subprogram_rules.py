@@ -19,12 +19,12 @@ def run(program: Program, operands: Sequence[Array]) -> tuple[Array, ...]:
     return tuple(execute(program, operands))
 
 
-def common_type(a: Type, b: Type, own: set[str], fresh: Iterator[str]) -> Type:
+def common_type(a: Type, b: Type, inner_symbols: set[str], fresh: Iterator[str]) -> Type:
     """Return a type that covers both: dimensions that differ, or that only a run determines, become new symbols."""
     require(a.dtype == b.dtype and a.rank == b.rank, f"needed results of one dtype and rank, given {a} and {b}")
     dims: list[Dim] = []
     for x, y in zip(a.shape, b.shape, strict=True):
-        if x == y and not symbols_in(x) & own:
+        if x == y and not symbols_in(x) & inner_symbols:
             dims.append(x)
             continue
         name = next(fresh, None)

@@ -132,13 +132,13 @@ def cholesky(x: Any) -> Any:
     size = x.shape[-1]
 
     def step(factor: Any, k: Any, x: Any) -> tuple[list[Any], list[Any]]:
-        place = positions(factor, size)
-        known = matmul(factor, as_columns(conjugate(_take(factor, k, _ROWS))))
-        rest = _take(x, k, _COLUMNS) - _take(known, np.asarray(0), _COLUMNS)
+        indices = positions(factor, size)
+        dots = matmul(factor, as_columns(conjugate(_take(factor, k, _ROWS))))
+        rest = _take(x, k, _COLUMNS) - _take(dots, np.asarray(0), _COLUMNS)
         root = elementwise.sqrt(real(_take(rest, k, _COLUMNS)))
-        below = choose(greater(place, k), rest / as_columns(root), 0.0)
-        column = choose(equal(place, k), as_columns(root), below)
-        return [choose(equal(place, k), as_columns(column), factor)], []
+        below = choose(greater(indices, k), rest / as_columns(root), 0.0)
+        column = choose(equal(indices, k), as_columns(root), below)
+        return [choose(equal(indices, k), as_columns(column), factor)], []
 
     (factor,), _ = scan_slices(step, [_zeros(x, tuple(x.shape))], [positions(x, size)], [x])
     return factor

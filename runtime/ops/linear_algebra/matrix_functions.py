@@ -71,8 +71,8 @@ def _(x: Array, truncated: bool = False) -> Array:
     halvings = np.where(np.isfinite(halvings), halvings, 0)
     result = np.asarray(polynomial(np.eye(x.shape[-1]), wide / 2.0 ** halvings[:, None, None]))
     for done in range(int(halvings.max())):
-        left = halvings > done
-        result[left] = result[left] @ result[left]
+        unfinished = halvings > done
+        result[unfinished] = result[unfinished] @ result[unfinished]
     return np.asarray(result.astype(x.dtype)).reshape(x.shape)
 
 
@@ -99,7 +99,7 @@ def _(x: Any, truncated: bool = False) -> Any:
     wide = each(x, lambda part: elementwise.cast(part, dtype=FLOAT64))
     if x.shape[-1] == 1:  # also for numbers that aren't finite
         return _exponential(wide)
-    one = identity(wide, tuple(x.shape))
+    unit = identity(wide, tuple(x.shape))
     norms = reduction.reduce_max(reduction.reduce_sum(absolute(wide), axes=(-2,)), axes=(-1,))
     halvings = ceil(elementwise.log2(elementwise.maximum(norms * (1.0 / taylor.MAX_NORM), np.ones(()))))
     halvings = for_each_matrix(choose(isfinite(halvings), halvings, 0.0))
@@ -110,11 +110,11 @@ def _(x: Any, truncated: bool = False) -> Any:
 
     most = elementwise.cast(reduction.reduce_max(halvings, axes=None), dtype=INT64)
     scaled = wide / elementwise.pow(np.full((), 2.0), halvings)
-    result, _ = repeat_step(square_if_needed, [taylor.degree_18(one, scaled), halvings], most)
+    result, _ = repeat_step(square_if_needed, [taylor.degree_18(unit, scaled), halvings], most)
     single = product(x.shape[:-2]) == 1
     for bound, polynomial in reversed(_polynomials(truncated) if single else ()):
         fits = for_each_matrix(greater_equal(np.full((), bound), norms))
-        result = choose(fits, polynomial(one, wide), result)
+        result = choose(fits, polynomial(unit, wide), result)
     return result
 
 

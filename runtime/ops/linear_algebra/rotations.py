@@ -62,8 +62,10 @@ def pseudo_inverse(x: Any, absolute: Any = None, relative: Any = None) -> Any:
         bound = largest * elementwise.cast(relative, dtype=FLOAT64)
     if absolute is not None:
         bound = elementwise.maximum(bound, elementwise.cast(absolute, dtype=FLOAT64))
-    seen = greater(s, as_columns(bound))
-    return matmul(adjoint(v), as_columns(choose(seen, 1.0 / choose(seen, s, 1.0), 0.0)) * adjoint(u))
+    is_significant = greater(s, as_columns(bound))
+    return matmul(
+        adjoint(v), as_columns(choose(is_significant, 1.0 / choose(is_significant, s, 1.0), 0.0)) * adjoint(u)
+    )
 
 
 def cofactors(x: Any) -> Any:
@@ -112,8 +114,8 @@ def _orthogonalize(x: Any) -> tuple[Any, Any]:
         product = each(conjugate(p) * q, lambda y: _sum(y, (-2,)))
         squared_product = squares(product)
         cosine, sine = _rotation(square_p, square_q, product)
-        seen = greater(elementwise.minimum(square_p, square_q), as_columns(noise))
-        angle = choose(seen, squared_product / choose(seen, square_p * square_q, 1.0), 0.0)
+        is_significant = greater(elementwise.minimum(square_p, square_q), as_columns(noise))
+        angle = choose(is_significant, squared_product / choose(is_significant, square_p * square_q, 1.0), 0.0)
         worst = elementwise.maximum(worst, reduction.reduce_max(angle, axes=None))
         return [_rotate(columns, cosine, sine), _rotate(vectors, cosine, sine), worst], []
 

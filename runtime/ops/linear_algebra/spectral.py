@@ -186,7 +186,7 @@ def _(g: Any, y: Any, x: Any, *, full: bool) -> Any:
         u, v = block(u, rows, count), block(v, count, columns)
         g_u = None if g_u is None else block(g_u, rows, count)
         g_v = None if g_v is None else block(g_v, count, columns)
-    squares, one = differences(s * s), identity_like(as_rows(s) * as_columns(s))
+    squares, unit = differences(s * s), identity_like(as_rows(s) * as_columns(s))
     inner: Any = 0.0
     outside: list[Any] = []
     if g_u is not None:
@@ -194,7 +194,7 @@ def _(g: Any, y: Any, x: Any, *, full: bool) -> Any:
         skew = projected - adjoint(projected)
         inner = inner + off_diagonal(skew / squares) * as_rows(s)
         if isinstance(skew, Complex) and g_v is not None:  # the phase of u relative to v
-            inner = inner + skew * one / (as_rows(s) * 2.0)
+            inner = inner + skew * unit / (as_rows(s) * 2.0)
         if rows != count:
             outside.append(matmul((g_u - matmul(u, projected)) / as_rows(s), v))
     if g_v is not None:
@@ -203,7 +203,7 @@ def _(g: Any, y: Any, x: Any, *, full: bool) -> Any:
         if columns != count:
             outside.append(matmul(u / as_rows(s), g_v - matmul(adjoint(projected), v)))
     if g_s is not None:
-        inner = inner + as_rows(g_s) * one
+        inner = inner + as_rows(g_s) * unit
     result = matmul(matmul(u, inner), v)
     for share in outside:
         result = result + share

@@ -84,13 +84,15 @@ def _factor(a: Array, pivots: Array, hermitian: bool) -> None:
 
 def _pivot(a: Array, k: int) -> tuple[int, int]:
     """Return the row to swap with the last one of the next block, and the size of that block."""
-    own, below = _size(a[k, k]), _size(a[k + 1 :, k])
+    pivot_size, below = _size(a[k, k]), _size(a[k + 1 :, k])
     largest = below.max(initial=0.0)
-    if not max(own, largest) > 0 or own >= _GROWTH * largest:  # nothing to eliminate, or the pivot is large enough
+    if (
+        not max(pivot_size, largest) > 0 or pivot_size >= _GROWTH * largest
+    ):  # nothing to eliminate, or the pivot is large enough
         return k, 1
     row = k + 1 + int(np.argmax(below))
     beside = max(_size(a[row, k:row]).max(initial=0.0), _size(a[row + 1 :, row]).max(initial=0.0))
-    if own >= _GROWTH * largest * (largest / beside):
+    if pivot_size >= _GROWTH * largest * (largest / beside):
         return k, 1
     return (row, 1) if _size(a[row, row]) >= _GROWTH * beside else (row, 2)
 
