@@ -181,15 +181,15 @@ GPU_TOPICS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure against peers.")
-    known = TOPICS | GPU_TOPICS
-    parser.add_argument("topics", metavar="TOPIC", nargs="*", help=f"{', '.join(known)}; all but the GPU's by default")
+    topics = TOPICS | GPU_TOPICS
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", help=f"{', '.join(topics)}; all but the GPU's by default")
     parser.add_argument("--gpu", action="store_true", help="the topics of a GPU")
     parser.add_argument("--check", action="store_true", help="compare with RESULTS.md, and change nothing")
     parser.add_argument("--quick", action="store_true", help="one repetition on a small model, printed only")
     arguments = parser.parse_args()
-    unknown = [name for name in arguments.topics if name not in known]
+    unknown = [name for name in arguments.topics if name not in topics]
     if unknown:
-        parser.error(f"no topic {', '.join(unknown)}; there are {', '.join(known)}")
+        parser.error(f"no topic {', '.join(unknown)}; there are {', '.join(topics)}")
     names = arguments.topics or list(GPU_TOPICS if arguments.gpu else TOPICS)
     card = gpu.device(ROOT) if GPU_TOPICS.keys() & names else ""
     if GPU_TOPICS.keys() & names and not card:
@@ -199,7 +199,7 @@ def main() -> None:
     last = tables.sections(RESULTS.read_text(encoding="utf-8"))
     slower: list[str] = []
     for name in names:
-        topic = known[name]
+        topic = topics[name]
         print(f"measuring {name}", flush=True)
         circumstances = tables.circumstances()  # before the measurements, for its load average
         table = topic.measure(arguments.quick)

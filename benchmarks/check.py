@@ -27,12 +27,12 @@ class Ratio:
 
 def slower_rows(before: str, now: str) -> list[str]:
     """Return a sentence for each row of the tables of a section that got slower than it was before."""
-    known = dict(_ratios(before))
+    ratios = dict(_ratios(before))
     return [
-        f"{name}: {ratio.median:.2f} ({ratio.least:.2f} to {ratio.largest:.2f}), before {known[name].median:.2f} "
-        f"({known[name].least:.2f} to {known[name].largest:.2f})"
+        f"{name}: {ratio.median:.2f} ({ratio.least:.2f} to {ratio.largest:.2f}), before {ratios[name].median:.2f} "
+        f"({ratios[name].least:.2f} to {ratios[name].largest:.2f})"
         for name, ratio in _ratios(now)
-        if name in known and ratio.is_worse_than(known[name])
+        if name in ratios and ratio.is_worse_than(ratios[name])
     ]
 
 
@@ -45,12 +45,12 @@ def _ratios(section: str) -> Iterator[tuple[str, Ratio]]:
             columns = cells
         elif not cells:
             columns = []
-        place = next((columns.index(name) for name in RANGES if name in columns), None)
-        if place is None or len(cells) != len(columns) or " to " not in cells[place]:
+        column = next((columns.index(name) for name in RANGES if name in columns), None)
+        if column is None or len(cells) != len(columns) or " to " not in cells[column]:
             continue
-        least, _, largest = cells[place].partition(" to ")
-        lower_is_better = columns[place - 1] == LOWER_IS_BETTER
+        least, _, largest = cells[column].partition(" to ")
+        lower_is_better = columns[column - 1] == LOWER_IS_BETTER
         yield (
-            ", ".join(cells[: place - TIMES]),
-            Ratio(float(cells[place - 1]), float(least), float(largest), lower_is_better),
+            ", ".join(cells[: column - TIMES]),
+            Ratio(float(cells[column - 1]), float(least), float(largest), lower_is_better),
         )

@@ -122,8 +122,8 @@ def _write(name: str, task: Task, folder: Path) -> dict[str, Path]:
     budget = Budget("outputs", BUDGET)
     if not budget.holds(outputs.errors(files["8 bits"])):
         mixed = folder / "chosen.onnx"
-        tried = measured.within(budget, measured.costs(NoProgress()), mixed, NoProgress())
-        files[f"8 bits, {len(tried[-1].kept)} of {len(measured.nodes)} Cells in float32"] = mixed
+        mixtures = measured.within(budget, measured.costs(NoProgress()), mixed, NoProgress())
+        files[f"8 bits, {len(mixtures[-1].kept)} of {len(measured.nodes)} Cells in float32"] = mixed
     files["8 bits, activations as they come"] = folder / "dynamic.onnx"
     quantize(source, files["8 bits, activations as they come"], None)
     if name != "resnet18":  # it has no product with a stored matrix but the last
@@ -145,9 +145,13 @@ def _times(sessions: dict[str, Any], samples: dict[str, Sample], turns: int) -> 
     return times
 
 
-def _error(expected: list[list[Any]], found: list[list[Any]]) -> float:
+def _error(expected: list[list[Any]], actual: list[list[Any]]) -> float:
 
-    pairs = [(a, b) for ours, theirs in zip(expected, found, strict=True) for a, b in zip(ours, theirs, strict=True)]
+    pairs = [
+        (a, b)
+        for expected_outputs, outputs in zip(expected, actual, strict=True)
+        for a, b in zip(expected_outputs, outputs, strict=True)
+    ]
     return float((sum(((a - b) ** 2).sum() for a, b in pairs) / sum((a**2).sum() for a, _ in pairs)) ** 0.5)
 
 
@@ -158,10 +162,10 @@ def _in_dtype(session: Any, samples: list[Sample]) -> list[Sample]:
     return [{name: x.astype(np.float16) if name in half else x for name, x in sample.items()} for sample in samples]
 
 
-def _same_largest(expected: list[list[Any]], found: list[list[Any]]) -> str:
+def _same_largest(expected: list[list[Any]], actual: list[list[Any]]) -> str:
     import numpy as np
 
-    same = [(a[0].argmax(-1) == b[0].argmax(-1)).reshape(-1) for a, b in zip(expected, found, strict=True)]
+    same = [(a[0].argmax(-1) == b[0].argmax(-1)).reshape(-1) for a, b in zip(expected, actual, strict=True)]
     return f"{float(np.concatenate(same).mean()):.1%} of rows"
 
 
@@ -173,10 +177,10 @@ def _similarities(hidden: list[list[Any]]) -> Any:
     return np.array([float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)) for a, b in means])
 
 
-def _same_similarity(expected: list[list[Any]], found: list[list[Any]]) -> str:
+def _same_similarity(expected: list[list[Any]], actual: list[list[Any]]) -> str:
     import numpy as np
 
-    return f"similarities within {np.abs(_similarities(expected) - _similarities(found)).max():.3f}"
+    return f"similarities within {np.abs(_similarities(expected) - _similarities(actual)).max():.3f}"
 
 
 def _task(root: Path, name: str) -> Task:
@@ -199,7 +203,7 @@ def _task(root: Path, name: str) -> Task:
     names = input_names(program)
     generator = np.random.default_rng(0)
 
-    given = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
+    arrays = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
 
     def like(array: Any) -> Any:
         if array.dtype.kind == "f":
@@ -207,7 +211,7 @@ def _task(root: Path, name: str) -> Task:
         return generator.integers(array.min(), array.max() + 1, array.shape) if array.dtype.kind == "i" else array
 
     def sample() -> Sample:
-        return {key: like(array) for key, array in zip(names, given, strict=True)}
+        return {key: like(array) for key, array in zip(names, arrays, strict=True)}
 
     samples = [sample() for _ in range(12)]
     return Task(module, args, kwargs, samples[:8], samples[8:], _same_largest)
@@ -227,9 +231,9 @@ def _tokens() -> list[Sample]:
         encodings = tokenizer.encode_batch(list(pair))
         samples.append(
             {
-                "input_ids": np.array([one.ids for one in encodings]),
-                "attention_mask": np.array([one.attention_mask for one in encodings]),
-                "token_type_ids": np.array([one.type_ids for one in encodings]),
+                "input_ids": np.array([encoding.ids for encoding in encodings]),
+                "attention_mask": np.array([encoding.attention_mask for encoding in encodings]),
+                "token_type_ids": np.array([encoding.type_ids for encoding in encodings]),
             }
         )
     return samples

@@ -79,9 +79,9 @@ def tf32(root: Path, models: Sequence[str], turns: int) -> str:
     """Return the table of files with and without TF32."""
     rows = []
     for name in models:
-        found = _take_turns(root, "inference", ["tf32", "ours"], name, turns)
+        times = _take_turns(root, "inference", ["tf32", "ours"], name, turns)
         without, with_it = (_verdict(root, name, use) for use in ("0", "1"))
-        rows.append(f"| {name} | {_cells(found, 'tf32', 'ours')} {without} | {with_it} |")
+        rows.append(f"| {name} | {_cells(times, 'tf32', 'ours')} {without} | {with_it} |")
         print(rows[-1], flush=True)
     cells = CELLS.replace("ours | peer | peer / ours", "with TF32 | without | without / with")
     return "\n".join([f"| model | {cells} | parity without | parity with |", f"|---|{ALIGNED}|---|---|", *rows])
@@ -89,10 +89,10 @@ def tf32(root: Path, models: Sequence[str], turns: int) -> str:
 
 def _rows(root: Path, kind: str, name: str, ours: Mapping[str, str], turns: int) -> Iterator[str]:
     """Yield and print a row for each of our sides, whose first cells are given, against each peer."""
-    found = _take_turns(root, kind, [*ours, *PEERS], name, turns)
+    times = _take_turns(root, kind, [*ours, *PEERS], name, turns)
     for side, first in ours.items():
         for peer, words in PEERS.items():
-            row = f"| {first} | {words} | {_cells(found, side, peer)}"
+            row = f"| {first} | {words} | {_cells(times, side, peer)}"
             print(row, flush=True)
             yield row
 
@@ -117,13 +117,13 @@ def _take_turns(root: Path, kind: str, names: Sequence[str], network: str, turns
                 side.end()
 
 
-def _cells(found: Mapping[str, Timed], ours: str, peer: str) -> str:
+def _cells(times: Mapping[str, Timed], ours: str, peer: str) -> str:
     """Return the cells of a row; for a side that doesn't run, that it doesn't."""
-    if ours not in found or peer not in found:
-        which = "ours" if ours not in found else "the peer"
+    if ours not in times or peer not in times:
+        which = "ours" if ours not in times else "the peer"
         return f"{which} doesn't run here | | | | | | |"
-    (one, begin, memory), (other, other_begin, other_memory) = found[ours], found[peer]
-    measured = Measurement(one, other, (begin, other_begin), (memory, other_memory), (THREADS, THREADS))
+    (own_times, begin, memory), (peer_times, peer_begin, peer_memory) = times[ours], times[peer]
+    measured = Measurement(own_times, peer_times, (begin, peer_begin), (memory, peer_memory), (THREADS, THREADS))
     return f"{measured.cells(None)} |"
 
 

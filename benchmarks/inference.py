@@ -94,12 +94,12 @@ def _export(model: str, folder: str) -> None:
     import onnx
     import torch
 
-    ours = export_model(model, folder)
+    model_proto = export_model(model, folder)
     user_file, _ = tensors_of_model(model)
     module = user_file.module.eval()
     path = Path(folder) / f"{model}.torch.onnx"
     torch.onnx.export(module, user_file.args, str(path), kwargs=dict(user_file.kwargs), dynamo=True, verbose=False)
-    counts = len(ours.graph.node), len(onnx.load(path, load_external_data=False).graph.node)
+    counts = len(model_proto.graph.node), len(onnx.load(path, load_external_data=False).graph.node)
     (Path(folder) / f"{model}.nodes").write_text(f"{counts[0]}, {counts[1]}")
 
 

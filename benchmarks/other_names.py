@@ -33,12 +33,12 @@ def measure(root: Path, networks: tuple[str, ...], turns: int) -> list[Row]:
     """Return rows for these networks; both kinds take turns."""
     rows: list[Row] = []
     for network in networks:
-        used: dict[str, list[Usage]] = {"port": [], "copy": []}
+        usages: dict[str, list[Usage]] = {"port": [], "copy": []}
         for _ in range(turns):
-            for kind, of_kind in used.items():
+            for kind, of_kind in usages.items():
                 of_kind.append(usage([sys.executable, "-m", "benchmarks.other_names", network, kind], root))
         for metric, unit, attribute in (("wall time", "s", "seconds"), ("peak memory", "MiB", "memory")):
-            port, copied = ([getattr(one, attribute) for one in used[kind]] for kind in ("port", "copy"))
+            port, copied = ([getattr(turn, attribute) for turn in usages[kind]] for kind in ("port", "copy"))
             rows.append(Row(network, metric, unit, port, copied, TARGETS[metric]))
     return rows
 

@@ -32,21 +32,21 @@ MAX_RECORDING, MAX_ABOVE, MAX_JUDGING = 1.5, 1024.0, 2048.0  # times, MiB, MiB
 
 def measure(root: Path, model: str, turns: int) -> list[Row]:
     """Return the rows."""
-    plain, recorded, judged, written = [], [], [], []
+    plain, recorded, judged, writing = [], [], [], []
     for _ in range(turns):
         with tempfile.TemporaryDirectory() as folder:
             sides = {name: [sys.executable, "-m", "benchmarks.recordings", name, model, folder] for name in SIDES}
             plain.append(usage(sides["plain"], root))
             recorded.append(usage(sides["record"], root))
             judged.append(usage(sides["judge"], root))
-            written.append(usage(sides["write"], root))
-    seconds = [a.seconds - b.seconds for a, b in zip(recorded, written, strict=True)]
+            writing.append(usage(sides["write"], root))
+    seconds = [a.seconds - b.seconds for a, b in zip(recorded, writing, strict=True)]
     above = [a.memory - b.memory for a, b in zip(recorded, plain, strict=True)]
-    print(f"writing alone takes {statistics.median(one.seconds for one in written):.1f} s", flush=True)
+    print(f"writing alone takes {statistics.median(turn.seconds for turn in writing):.1f} s", flush=True)
     return [
-        Row(model, "recording time", "s", seconds, [MAX_RECORDING * one.seconds for one in plain], 1.0),
+        Row(model, "recording time", "s", seconds, [MAX_RECORDING * turn.seconds for turn in plain], 1.0),
         Row(model, "recording, memory above", "MiB", above, [MAX_ABOVE] * turns, 1.0),
-        Row(model, "judging, memory", "MiB", [one.memory for one in judged], [MAX_JUDGING] * turns, 1.0),
+        Row(model, "judging, memory", "MiB", [turn.memory for turn in judged], [MAX_JUDGING] * turns, 1.0),
     ]
 
 

@@ -123,12 +123,12 @@ def compare(root: Path, module: str, ours: Sequence[str], peer: Sequence[str], t
         times: tuple[list[float], list[float]] = ([], [])
         steps = steps_of_a_turn(sides[0])
         for _ in range(turns):
-            for one, times_of_side in zip(sides, times, strict=True):
-                times_of_side.append(statistics.median(one.ask(steps)))
+            for side, times_of_side in zip(sides, times, strict=True):
+                times_of_side.append(statistics.median(side.ask(steps)))
         memory = sides[0].ask("memory"), sides[1].ask("memory")
     finally:
-        for one in sides:
-            one.end()
+        for side in sides:
+            side.end()
     begins, threads = (sides[0].begin, sides[1].begin), (sides[0].threads, sides[1].threads)
     return Measurement(*times, begins, memory, threads)
 

@@ -67,17 +67,22 @@ def measure(root: Path, count: int, many: int, turns: int) -> list[Row]:
             report = ["--json", str(folder / "report.json")]
             alone.append(sum(usage([*run, "run", str(model), *report], root).seconds for model in models))
             for workers, seconds in swept.items():
-                own = ["-o", str(folder / f"{workers}.db"), "--workers", str(workers)]
-                seconds.append(usage([*run, "sweep", *map(str, models), *own], root).seconds)
+                options = ["-o", str(folder / f"{workers}.db"), "--workers", str(workers)]
+                seconds.append(usage([*run, "sweep", *map(str, models), *options], root).seconds)
             text = (folder / "report.json").read_text(encoding="utf-8")
-    one = statistics.median(alone) / count
+    seconds_of_result = statistics.median(alone) / count
     name = f"{count} models"
     return [
         Row(name, "1 worker, against one by one", "s", swept[1], alone, 1.02),
         Row(name, "2 workers, against 1", "s", swept[2], swept[1], None),
         _generated(root, many),
         Row(
-            "one result", "driver", "ms", [_driver(text) * 1e3 for _ in range(turns)], [one / WORKERS * 1e3] * turns, 1
+            "one result",
+            "driver",
+            "ms",
+            [_driver(text) * 1e3 for _ in range(turns)],
+            [seconds_of_result / WORKERS * 1e3] * turns,
+            1,
         ),
     ]
 
@@ -90,8 +95,8 @@ def _generated(root: Path, count: int) -> Row:
         command = [sys.executable, "-m", "cellbridge.parity", "sweep", str(file), "-o", str(database), "--workers", "2"]
         seconds = usage(command, root).seconds
         with contextlib.closing(sqlite3.connect(database)) as results:
-            ((found, inside),) = results.execute("select count(*), sum(seconds) from results where outcome = 'holds'")
-    assert found == count
+            ((total, inside),) = results.execute("select count(*), sum(seconds) from results where outcome = 'holds'")
+    assert total == count
     return Row(f"{count:,} models", "2 workers, against their models' processes", "s", [2 * seconds], [inside], 1.02)
 
 

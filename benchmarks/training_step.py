@@ -56,8 +56,8 @@ def measure(root: Path, networks: Sequence[str], turns: int) -> str:
             for peer in peers:
                 if peer == "mindspore" and network not in IN_MINDSPORE:
                     continue
-                ours, theirs = ["ours", network, folder], [peer, network, folder]
-                measurements[network, peer] = compare(root, MODULE, ours, theirs, turns)
+                own_command, peer_command = ["ours", network, folder], [peer, network, folder]
+                measurements[network, peer] = compare(root, MODULE, own_command, peer_command, turns)
                 print(_row(network, peer, measurements[network, peer]), flush=True)
         frozen = {n: _frozen(root, n, folder, turns) for n in networks if n in FROZEN}
     mean = statistics.geometric_mean(measured.ratio for (_, peer), measured in measurements.items() if peer == "torch")

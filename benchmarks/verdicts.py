@@ -40,22 +40,22 @@ def measure(root: Path, names: Sequence[str], turns: int) -> str:
             plain = [sys.executable, "-m", "benchmarks.timm_models", name, str(max(THREADS))]
             done = subprocess.run(plain, cwd=root, stdout=subprocess.PIPE, text=True, check=True)
             command = [sys.executable, "-m", "cellbridge.parity", "run", f"benchmarks/timm_models.py:{name}"]
-            own = usage(command, root)
+            current = usage(command, root)
             if turn:
                 peers.append(Usage(*json.loads(done.stdout.splitlines()[-1])))
-                ours.append(own)
+                ours.append(current)
         rows.append(_row(name, peers, ours))
     return "\n".join([HEAD, *rows])
 
 
 def _row(name: str, peers: Sequence[Usage], ours: Sequence[Usage]) -> str:
     allowed = [FACTOR * peer.seconds + START for peer in peers]
-    ratios = [one.seconds / most for one, most in zip(ours, allowed, strict=True)]
+    ratios = [turn.seconds / most for turn, most in zip(ours, allowed, strict=True)]
     ratio, passes = statistics.median(ratios), statistics.median(peer.seconds for peer in peers)
-    memory = statistics.median(one.memory - peer.memory for one, peer in zip(ours, peers, strict=True)) / 1024
+    memory = statistics.median(turn.memory - peer.memory for turn, peer in zip(ours, peers, strict=True)) / 1024
     met = "yes" if ratio <= 1 and memory <= MEMORY else "**no**"
     return (
-        f"| {name} | wall time | {statistics.median(one.seconds for one in ours):.3g} s | "
+        f"| {name} | wall time | {statistics.median(turn.seconds for turn in ours):.3g} s | "
         f"{statistics.median(allowed):.3g} s | {ratio:.2f} | {min(ratios):.2f} to {max(ratios):.2f} | "
         f"≤ 1, {MEMORY:g} GiB | {met} | {1e3 * passes:.0f} ms | {memory:.2f} GiB |"
     )

@@ -46,8 +46,8 @@ def judge(case: Case, finding: Finding) -> Verdict:
     placed = accused == true if case.cells else None
     faults_of_one = max(1, len(case.expected) - len(case.cells) + 1)  # two faults may be in one Cell
     first = [cause for causes in _of(case, finding.causes) for cause in causes[:faults_of_one]]
-    right = all(any(matches(cause, one) for cause in first) for one in case.expected)
-    right = right and all(any(matches(cause, one) for one in case.expected) for cause in first)
+    right = all(any(matches(cause, other) for cause in first) for other in case.expected)
+    right = right and all(any(matches(cause, other) for other in case.expected) for cause in first)
     cause_is_right = right if case.expected else None
     texts = " ".join(text for texts in _of(case, finding.texts) for text in texts).lower()
     explained = bool(texts) and contains(texts, case.words) if case.words else None
@@ -58,7 +58,7 @@ def judge(case: Case, finding: Finding) -> Verdict:
 
 def _of(case: Case, by_cell: Mapping[str, Sequence[Any]]) -> list[Sequence[Any]]:
     """What is said of the Cells that are wrong; of everything in training, where a case has none or tensors instead."""
-    return [said for path, said in by_cell.items() if path in case.cells or case.kind == "training"]
+    return [causes for path, causes in by_cell.items() if path in case.cells or case.kind == "training"]
 
 
 def matches(cause: Any, expected: Mapping[str, Any]) -> bool:
@@ -71,8 +71,8 @@ def matches(cause: Any, expected: Mapping[str, Any]) -> bool:
     names = expected["name"].split("|")
     if ANY_NAME not in names and getattr(cause, "attribute", None) not in names:
         return False
-    known = [expected.get("reference"), expected.get("candidate")]
-    return _all_equal(_values(cause), known) or _all_equal(_values(cause)[::-1], known)
+    values = [expected.get("reference"), expected.get("candidate")]
+    return _all_equal(_values(cause), values) or _all_equal(_values(cause)[::-1], values)
 
 
 def _values(cause: Any) -> list[Any]:
@@ -82,7 +82,7 @@ def _values(cause: Any) -> list[Any]:
 def contains(text: str, words: Sequence[str]) -> bool:
     """Whether all words occur in a text; alternatives are divided by `|`."""
     text = text.lower()
-    return all(any(one.lower() in text for one in word.split("|")) for word in words)
+    return all(any(alternative.lower() in text for alternative in word.split("|")) for word in words)
 
 
 def _text(cause: Any) -> str:
@@ -95,13 +95,13 @@ def _side(case: Case, causes: Sequence[Any]) -> bool | None:
     for expected in case.expected:
         for cause in causes:
             if "name" in expected and matches(cause, expected):
-                known = [expected.get("reference"), expected.get("candidate")]
-                return _all_equal(_values(cause), known)
+                values = [expected.get("reference"), expected.get("candidate")]
+                return _all_equal(_values(cause), values)
     return None
 
 
-def _all_equal(given: Sequence[Any], known: Sequence[Any]) -> bool:
-    return all(_equal(a, b) for a, b in zip(given, known, strict=True))
+def _all_equal(values: Sequence[Any], expected: Sequence[Any]) -> bool:
+    return all(_equal(a, b) for a, b in zip(values, expected, strict=True))
 
 
 def _equal(a: Any, b: Any) -> bool:
@@ -110,10 +110,10 @@ def _equal(a: Any, b: Any) -> bool:
     if isinstance(b, Either):
         return any(_equal(a, way) for way in b.ways)
     if isinstance(a, (tuple, list)) or isinstance(b, (tuple, list)):
-        here, there = (list(v) if isinstance(v, (tuple, list)) else [v] for v in (a, b))
-        if len(here) != len(there):  # 2 is (2, 2)
-            return len({*map(str, here)}) == 1 and len({*map(str, there)}) == 1 and _equal(here[0], there[0])
-        return all(_equal(x, y) for x, y in zip(here, there, strict=True))
+        first, second = (list(v) if isinstance(v, (tuple, list)) else [v] for v in (a, b))
+        if len(first) != len(second):  # 2 is (2, 2)
+            return len({*map(str, first)}) == 1 and len({*map(str, second)}) == 1 and _equal(first[0], second[0])
+        return all(_equal(x, y) for x, y in zip(first, second, strict=True))
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
         return a == b or math.isclose(a, b, rel_tol=TOLERANCE)
     return str(a) == str(b)

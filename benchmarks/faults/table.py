@@ -46,10 +46,10 @@ def _line(name: str, rows: Sequence[Row]) -> str:
 
 def _share(values: Sequence[bool | None]) -> str:
     """Number of true values, and of values if some are unknown."""
-    known = [value for value in values if value is not None]
-    if not known:
+    known_values = [value for value in values if value is not None]
+    if not known_values:
         return ""
-    return f"{sum(known)}" if len(known) == len(values) else f"{sum(known)}/{len(known)}"
+    return f"{sum(known_values)}" if len(known_values) == len(values) else f"{sum(known_values)}/{len(known_values)}"
 
 
 def _of_all(rows: Sequence[Row]) -> str:
@@ -57,9 +57,9 @@ def _of_all(rows: Sequence[Row]) -> str:
     for tool in dict.fromkeys(row["tool"] for row in rows):
         faults = [row for row in rows if row["tool"] == tool and row["kind"] != SOUND]
         sound = [row for row in rows if row["tool"] == tool and row["kind"] == SOUND]
-        found, placed = sum(row["found"] for row in faults), sum(bool(row["placed"]) for row in faults)
+        found_count, placed = sum(row["found"] for row in faults), sum(bool(row["placed"]) for row in faults)
         alarms = sum(row["found"] for row in sound)
-        lines.append(f"{tool:<18}{len(faults):>8}{found:>8}{placed:>8}{len(sound):>14}{alarms:>14}")
+        lines.append(f"{tool:<18}{len(faults):>8}{found_count:>8}{placed:>8}{len(sound):>14}{alarms:>14}")
     return "\n".join(lines)
 
 
@@ -69,8 +69,10 @@ def mistakes(rows: Sequence[Row]) -> str:
     for row in rows:
         if row["tool"] == FIRST and row["compared"] and (mistake := _mistake(row)):
             true, accused = (_paths(row[name]) for name in ("cells", "accused"))
-            said = row["error"] or row["said"]
-            lines.append(f"{mistake}: {row['kind']} {row['name']} [true: {true}; accused: {accused}] {said}".rstrip())
+            message = row["error"] or row["said"]
+            lines.append(
+                f"{mistake}: {row['kind']} {row['name']} [true: {true}; accused: {accused}] {message}".rstrip()
+            )
     return "\n".join(lines)
 
 

@@ -79,11 +79,16 @@ def _case(twin: Twin, part: str, fault: PortFault | None) -> Case:
 def judged(case: Case, finding: Finding) -> dict[str, Any]:
     """Return the verdict on what was said of a case, as JSON values."""
     verdict = judge(case, finding)
-    said = {
+    texts_by_cell = {
         path: [FOLDERS.sub("", cause.summary) for cause in causes][:MAX_CAUSES]
         for path, causes in finding.causes.items()
     }
-    common = {"accused": sorted(finding.accused or ()), "causes": said, "error": finding.error, "said": finding.said}
+    common = {
+        "accused": sorted(finding.accused or ()),
+        "causes": texts_by_cell,
+        "error": finding.error,
+        "said": finding.said,
+    }
     if not case.is_fault:
         return {"holds": not finding.found and not finding.error, "innocent": verdict.innocent, **common}
     return {
@@ -117,8 +122,8 @@ def coverage(reference: nn.Module, report: Any) -> dict[str, list[int]]:
     names: dict[int, set[str]] = {}
     for name, parameter in reference.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), set()).add(name)
-    asked = with_parameters - absent
+    expected = with_parameters - absent
     return {
-        "cells_paired": [len(asked & outputs), len(asked)],
+        "cells_paired": [len(expected & outputs), len(expected)],
         "gradients_compared": [sum(bool(all_names & gradients) for all_names in names.values()), len(names)],
     }

@@ -48,8 +48,8 @@ def problems(twin: Twin, faults: tuple[PortFault, ...]) -> Iterator[str]:
                 continue
             if not apart > LEAST:
                 yield f"{twin.name}, {fault.label}: changes nothing, {apart:.2g}"
-        known = {path for path, _ in reference.named_modules(remove_duplicate=False)}
-        yield from (f"{twin.name}: no Cell {path!r}" for f in faults for path in f.cells if path not in known)
+        paths = {path for path, _ in reference.named_modules(remove_duplicate=False)}
+        yield from (f"{twin.name}: no Cell {path!r}" for f in faults for path in f.cells if path not in paths)
 
 
 @contextlib.contextmanager
@@ -68,8 +68,8 @@ class _NoFloat32(TorchFunctionMode):
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function is Tensor.float:
             function = Tensor.double
-        given = {name: _wide(value) for name, value in (kwargs or {}).items()}
-        return function(*map(_wide, args), **given)
+        keywords = {name: _wide(value) for name, value in (kwargs or {}).items()}
+        return function(*map(_wide, args), **keywords)
 
 
 def _wide(value: Any) -> Any:
@@ -85,15 +85,15 @@ def _move(module: nn.Module, seed: int) -> None:
 
 def _apart(reference: nn.Module, candidate: Any, arguments: tuple[Any, ...]) -> float:
     """The largest relative difference of outputs and, of torch modules, gradients of inputs; infinite for shapes."""
-    there, here = _outputs(reference, arguments), _outputs(candidate, arguments)
-    pairs = _pairs(there, here)
+    of_reference, of_candidate = _outputs(reference, arguments), _outputs(candidate, arguments)
+    pairs = _pairs(of_reference, of_candidate)
     if not pairs:
         return float("inf")
     distances = [difference(a, b, 1e-6 * largest(a)) for a, b in pairs]
-    given = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, Tensor) and leaf.requires_grad]
-    if given and isinstance(candidate, nn.Module):
+    leaves = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, Tensor) and leaf.requires_grad]
+    if leaves and isinstance(candidate, nn.Module):
         gradients = [
-            torch.autograd.grad(_loss([pair[side] for pair in pairs]), given, allow_unused=True) for side in (0, 1)
+            torch.autograd.grad(_loss([pair[side] for pair in pairs]), leaves, allow_unused=True) for side in (0, 1)
         ]
         size = max(map(largest, gradients[0]))
         distances += [difference(a, b, 1e-6 * size) for a, b in zip(*gradients, strict=True)]
@@ -115,15 +115,15 @@ def _outputs(side: Any, arguments: tuple[Any, ...]) -> list[Tensor]:
     return [leaf for leaf in leaves if leaf.is_floating_point()]
 
 
-def _pairs(there: list[Tensor], here: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
+def _pairs(reference: list[Tensor], candidate: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
     """The outputs that are the same: for each of the side with fewer, the nearest of the other's of its shape."""
     pairs = []
-    for output in min(there, here, key=len):
-        alike = [other for other in max(here, there, key=len) if other.shape == output.shape]
+    for output in min(reference, candidate, key=len):
+        alike = [other for other in max(candidate, reference, key=len) if other.shape == output.shape]
         if not alike:
             return []
         nearest = min(alike, key=lambda other: largest(other - output))
-        pairs.append((output, nearest) if len(there) <= len(here) else (nearest, output))
+        pairs.append((output, nearest) if len(reference) <= len(candidate) else (nearest, output))
     return pairs
 
 

@@ -74,7 +74,7 @@ def _miss(name: str, part: str, row: Row) -> str:
     if not wrong:
         return ""
     true = f"; true: {_paths(row['cells'])}" if "cells" in row else ""
-    causes = "; ".join(f"{path or '(root)'}: {said[0]}" for path, said in row["causes"].items() if said)
+    causes = "; ".join(f"{path or '(root)'}: {summaries[0]}" for path, summaries in row["causes"].items() if summaries)
     accused = f"accused: {_paths(row['accused'])}; causes: {causes or 'none'}; {row['error'] or row['said']}"
     return f"{name} [{part}]: {', '.join(wrong)}{true}; {accused}".rstrip("; ")
 

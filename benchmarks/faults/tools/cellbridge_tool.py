@@ -66,13 +66,13 @@ def _of_training(report: Any) -> Finding:
     first = list(dict.fromkeys(c.tensor for c in report.first))
     named = {problem.partition(":")[0] for problem in report.problems if problem.endswith(" in torch")}
     texts = [*report.problems, *(cause.summary for cause in report.causes), *report.explanations]
-    said = "; ".join([f"step {report.differing}: {', '.join(first[:3])}", *texts])
+    message = "; ".join([f"step {report.differing}: {', '.join(first[:3])}", *texts])
     return Finding(
         not report.ok,
         frozenset([*first, *named]) - {"loss"},
         {"": list(report.causes)},
         {"": texts},
-        said=said[:MAX_SAID] if not report.ok else "",
+        said=message[:MAX_SAID] if not report.ok else "",
     )
 
 

@@ -20,18 +20,18 @@ def judge(pair: Pair) -> Finding | None:
     if pair.scripts is not None or pair.command is not None:
         return None
     try:
-        here = outputs_of(pair, pair.candidate)
+        candidate_outputs = outputs_of(pair, pair.candidate)
     except (RuntimeError, IndexError, ValueError) as error:
         return Finding(True, said=f"raises: {error}"[:200])
-    return Finding(not close(outputs_of(pair, pair.reference), here, RTOL, ATOL))
+    return Finding(not close(outputs_of(pair, pair.reference), candidate_outputs, RTOL, ATOL))
 
 
-def close(there: Arrays, here: Arrays, rtol: float, atol: float) -> bool:
+def close(reference: Arrays, candidate: Arrays, rtol: float, atol: float) -> bool:
     """Whether `assert_allclose` passes for all arrays."""
-    if len(there) != len(here):
+    if len(reference) != len(candidate):
         return False
     try:
-        for a, b in zip(there, here, strict=True):
+        for a, b in zip(reference, candidate, strict=True):
             np.testing.assert_allclose(b, a, rtol=rtol, atol=atol)
     except AssertionError:
         return False

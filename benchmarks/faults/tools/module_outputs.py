@@ -27,13 +27,13 @@ def judge(pair: Pair) -> Finding | None:
     if not modules or pair.command is not None:
         return None
     try:
-        there, here = (_record(pair, module) for module in (pair.reference, pair.candidate))
+        reference, candidate = (_record(pair, module) for module in (pair.reference, pair.candidate))
     except (RuntimeError, IndexError, ValueError) as error:
         return Finding(True, None, said=f"raises: {error}"[:200])
-    for path, calls in there.items():
-        if path not in here:
+    for path, calls in reference.items():
+        if path not in candidate:
             continue
-        for a, b in zip(calls, here[path], strict=False):
+        for a, b in zip(calls, candidate[path], strict=False):
             if not close(a, b, RTOL, ATOL):
                 return Finding(True, frozenset([path]))
     return Finding(False, frozenset())

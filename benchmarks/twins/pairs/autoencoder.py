@@ -96,11 +96,11 @@ def port(reference: nn.Module) -> nn.Module:
     w = reference.state_dict()
     state = {}
     for part in ("weight", "bias"):
-        state |= {f"{number}.{part}": w[f"{there}.{part}"] for there, number in NUMBERS.items()}
+        state |= {f"{number}.{part}": w[f"{source}.{part}"] for source, number in NUMBERS.items()}
         state[f"7.{part}"] = torch.cat([w[f"encoder.mean.{part}"], w[f"encoder.log_variance.{part}"]])
-    mine = layers()
-    mine.load_state_dict(state)
-    return mine
+    module = layers()
+    module.load_state_dict(state)
+    return module
 
 
 TWINS = [Twin("autoencoder/sequential", Autoencoder, port, inputs)]

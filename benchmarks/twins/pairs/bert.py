@@ -73,15 +73,15 @@ def port_torch(reference: nn.Module) -> nn.Module:
         state[f"first.{part}"] = w[f"embeddings.LayerNorm.{part}"]
         state[f"pool.{part}"] = w[f"pooler.dense.{part}"]
         for i in range(DEPTH):
-            there = f"encoder.layer.{i}"
-            for here, name in LAYER.items():
-                state[f"stack.{i}.{here}.{part}"] = w[f"{there}.{name}.{part}"]
+            source = f"encoder.layer.{i}"
+            for target, name in LAYER.items():
+                state[f"stack.{i}.{target}.{part}"] = w[f"{source}.{name}.{part}"]
             state[f"stack.{i}.self_attn.in_proj_{part}"] = torch.cat(
-                [w[f"{there}.attention.self.{name}.{part}"] for name in ("query", "key", "value")]
+                [w[f"{source}.attention.self.{name}.{part}"] for name in ("query", "key", "value")]
             )
-    mine = TorchBert()
-    mine.load_state_dict(state)
-    return mine
+    module = TorchBert()
+    module.load_state_dict(state)
+    return module
 
 
 def attention(p: nn.ParameterDict, prefix: str, x: Tensor, bias: Tensor) -> Tensor:
@@ -122,27 +122,27 @@ class FlatBert(nn.Module):
 
 def port_flat(reference: nn.Module) -> nn.Module:
     w = reference.state_dict()
-    p = {name: w[f"embeddings.{there}_embeddings.weight"] for name, there in
+    p = {name: w[f"embeddings.{source}_embeddings.weight"] for name, source in
          (("words", "word"), ("places", "position"), ("kinds", "token_type"))}  # fmt: skip
 
-    def dense(here: str, there: str) -> None:
-        p[f"{here}_kernel"], p[f"{here}_bias"] = w[f"{there}.weight"].T.contiguous(), w[f"{there}.bias"]
+    def dense(target: str, source: str) -> None:
+        p[f"{target}_kernel"], p[f"{target}_bias"] = w[f"{source}.weight"].T.contiguous(), w[f"{source}.bias"]
 
-    def norm(here: str, there: str) -> None:
-        p[f"{here}_gamma"], p[f"{here}_beta"] = w[f"{there}.weight"], w[f"{there}.bias"]
+    def norm(target: str, source: str) -> None:
+        p[f"{target}_gamma"], p[f"{target}_beta"] = w[f"{source}.weight"], w[f"{source}.bias"]
 
     norm("embed", "embeddings.LayerNorm")
     dense("pool", "pooler.dense")
     for i in range(DEPTH):
-        there = f"encoder.layer.{i}"
+        source = f"encoder.layer.{i}"
         for letter, name in (("q", "query"), ("k", "key"), ("v", "value")):
-            dense(f"l{i}_{letter}", f"{there}.attention.self.{name}")
-        dense(f"l{i}_o", f"{there}.attention.output.dense")
-        dense(f"l{i}_in", f"{there}.intermediate.dense")
-        dense(f"l{i}_out", f"{there}.output.dense")
+            dense(f"l{i}_{letter}", f"{source}.attention.self.{name}")
+        dense(f"l{i}_o", f"{source}.attention.output.dense")
+        dense(f"l{i}_in", f"{source}.intermediate.dense")
+        dense(f"l{i}_out", f"{source}.output.dense")
         a, b = (f"l{i}_a", f"l{i}_b")
-        norm(a, f"{there}.attention.output.LayerNorm")
-        norm(b, f"{there}.output.LayerNorm")
+        norm(a, f"{source}.attention.output.LayerNorm")
+        norm(b, f"{source}.output.LayerNorm")
     return FlatBert({name: value.clone() for name, value in p.items()})
 
 

@@ -79,16 +79,16 @@ def port_decoder(reference: torch_nn.Module) -> nn.Cell:
     arrays = {"words": w["wte.weight"], "places": w["wpe.weight"]}
     arrays |= {"last.gamma": w["ln_f.weight"], "last.beta": w["ln_f.bias"]}
     for i in range(gpt2.DEPTH):
-        here, there = f"layers.{i}", f"h.{i}"
-        matrices = np.split(w[f"{there}.attn.c_attn.weight"], 3, axis=1)
-        for name, matrix, bias in zip("qkv", matrices, np.split(w[f"{there}.attn.c_attn.bias"], 3), strict=True):
-            arrays |= {f"{here}.heads.w{name}.weight": matrix.T, f"{here}.heads.w{name}.bias": bias}
-        for mine, name in (("heads.wo", "attn.c_proj"), ("wide", "mlp.c_fc"), ("narrow", "mlp.c_proj")):
-            arrays[f"{here}.{mine}.weight"] = w[f"{there}.{name}.weight"].T
-            arrays[f"{here}.{mine}.bias"] = w[f"{there}.{name}.bias"]
-        for mine, name in (("norm_a", "ln_1"), ("norm_b", "ln_2")):
-            arrays[f"{here}.{mine}.gamma"] = w[f"{there}.{name}.weight"]
-            arrays[f"{here}.{mine}.beta"] = w[f"{there}.{name}.bias"]
+        target, source = f"layers.{i}", f"h.{i}"
+        matrices = np.split(w[f"{source}.attn.c_attn.weight"], 3, axis=1)
+        for name, matrix, bias in zip("qkv", matrices, np.split(w[f"{source}.attn.c_attn.bias"], 3), strict=True):
+            arrays |= {f"{target}.heads.w{name}.weight": matrix.T, f"{target}.heads.w{name}.bias": bias}
+        for target_name, name in (("heads.wo", "attn.c_proj"), ("wide", "mlp.c_fc"), ("narrow", "mlp.c_proj")):
+            arrays[f"{target}.{target_name}.weight"] = w[f"{source}.{name}.weight"].T
+            arrays[f"{target}.{target_name}.bias"] = w[f"{source}.{name}.bias"]
+        for target_name, name in (("norm_a", "ln_1"), ("norm_b", "ln_2")):
+            arrays[f"{target}.{target_name}.gamma"] = w[f"{source}.{name}.weight"]
+            arrays[f"{target}.{target_name}.beta"] = w[f"{source}.{name}.bias"]
     return with_weights(Decoder(), arrays)
 
 
@@ -134,19 +134,19 @@ def port_vision(reference: torch_nn.Module) -> nn.Cell:
     stem = "embeddings.patch_embeddings.projection"
     arrays |= {"patches_w": w[f"{stem}.weight"].reshape(vit.WIDTH, -1).T, "patches_b": w[f"{stem}.bias"]}
 
-    def norm(name: str, there: str) -> dict[str, Any]:
-        return {f"{name}_gain": w[f"{there}.weight"], f"{name}_shift": w[f"{there}.bias"]}
+    def norm(name: str, source: str) -> dict[str, Any]:
+        return {f"{name}_gain": w[f"{source}.weight"], f"{name}_shift": w[f"{source}.bias"]}
 
-    def product(name: str, *there: str) -> dict[str, Any]:
-        matrix = np.concatenate([w[f"{each}.weight"] for each in there])
-        return {f"{name}_w": matrix.T, f"{name}_b": np.concatenate([w[f"{each}.bias"] for each in there])}
+    def product(name: str, *source: str) -> dict[str, Any]:
+        matrix = np.concatenate([w[f"{each}.weight"] for each in source])
+        return {f"{name}_w": matrix.T, f"{name}_b": np.concatenate([w[f"{each}.bias"] for each in source])}
 
     for i in range(vit.DEPTH):
-        there = f"layers.{i}"
-        arrays |= norm(f"before{i}", f"{there}.layernorm_before") | norm(f"after{i}", f"{there}.layernorm_after")
-        arrays |= product(f"qkv{i}", *(f"{there}.attention.{letter}_proj" for letter in "qkv"))
-        arrays |= product(f"merge{i}", f"{there}.attention.o_proj")
-        arrays |= product(f"wide{i}", f"{there}.mlp.fc1") | product(f"narrow{i}", f"{there}.mlp.fc2")
+        source = f"layers.{i}"
+        arrays |= norm(f"before{i}", f"{source}.layernorm_before") | norm(f"after{i}", f"{source}.layernorm_after")
+        arrays |= product(f"qkv{i}", *(f"{source}.attention.{letter}_proj" for letter in "qkv"))
+        arrays |= product(f"merge{i}", f"{source}.attention.o_proj")
+        arrays |= product(f"wide{i}", f"{source}.mlp.fc1") | product(f"narrow{i}", f"{source}.mlp.fc2")
     return Vision(arrays | norm("last", "layernorm") | product("classes", "classifier"))
 
 

@@ -132,15 +132,17 @@ def port(reference: nn.Module) -> nn.Module:
         state[f"visual.ln_pre.{part}"] = w[f"{vision}.pre_layrnorm.{part}"]
         state[f"visual.ln_post.{part}"] = w[f"{vision}.post_layernorm.{part}"]
         state[f"ln_final.{part}"] = w[f"{text}.final_layer_norm.{part}"]
-        for prefix, there in (("visual.transformer", vision), ("transformer", text)):
+        for prefix, source in (("visual.transformer", vision), ("transformer", text)):
             for i in range(DEPTH):
-                here, block = f"{prefix}.resblocks.{i}", f"{there}.encoder.layers.{i}"
-                state |= {f"{here}.{mine}.{part}": w[f"{block}.{name}.{part}"] for mine, name in BLOCK.items()}
+                target, block = f"{prefix}.resblocks.{i}", f"{source}.encoder.layers.{i}"
+                state |= {
+                    f"{target}.{target_name}.{part}": w[f"{block}.{name}.{part}"] for target_name, name in BLOCK.items()
+                }
                 all_three = [w[f"{block}.self_attn.{letter}_proj.{part}"] for letter in "qkv"]
-                state[f"{here}.attn.in_proj_{part}"] = torch.cat(all_three)
-    mine = OpenClip()
-    mine.load_state_dict(state)
-    return mine
+                state[f"{target}.attn.in_proj_{part}"] = torch.cat(all_three)
+    module = OpenClip()
+    module.load_state_dict(state)
+    return module
 
 
 TWINS = [Twin("clip/openai", build, port, inputs)]

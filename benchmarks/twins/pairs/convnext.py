@@ -70,14 +70,14 @@ def port(reference: nn.Module) -> nn.Module:
     w = reference.state_dict()
     state: dict[str, Tensor] = {}
 
-    def conv(here: str, there: str) -> None:
-        weight = w[f"{there}.weight"]
-        state[f"{here}.weight"] = weight if weight.dim() == 4 else weight[:, :, None, None]
-        state[f"{here}.bias"] = w[f"{there}.bias"]
+    def conv(target: str, source: str) -> None:
+        weight = w[f"{source}.weight"]
+        state[f"{target}.weight"] = weight if weight.dim() == 4 else weight[:, :, None, None]
+        state[f"{target}.bias"] = w[f"{source}.bias"]
 
-    def norm(here: str, there: str) -> None:
-        state[f"{here}.gain"] = w[f"{there}.weight"].view(1, -1, 1, 1)
-        state[f"{here}.offset"] = w[f"{there}.bias"].view(1, -1, 1, 1)
+    def norm(target: str, source: str) -> None:
+        state[f"{target}.gain"] = w[f"{source}.weight"].view(1, -1, 1, 1)
+        state[f"{target}.offset"] = w[f"{source}.bias"].view(1, -1, 1, 1)
 
     conv("stem.0", "embeddings.patch_embeddings")
     norm("stem.1", "embeddings.layernorm")
@@ -86,15 +86,15 @@ def port(reference: nn.Module) -> nn.Module:
     norm("norm", "layernorm")
     for stage, depth in enumerate(DEPTHS):
         for layer in range(depth):
-            here, there = f"stage{stage + 1}.{layer}", f"encoder.stages.{stage}.layers.{layer}"
-            conv(f"{here}.body.0", f"{there}.dwconv")
-            norm(f"{here}.body.1", f"{there}.layernorm")
-            conv(f"{here}.body.2", f"{there}.pwconv1")
-            conv(f"{here}.body.4", f"{there}.pwconv2")
-            state[f"{here}.gamma"] = w[f"{there}.layer_scale_parameter"].view(1, -1, 1, 1)
-    mine = ConvNet()
-    mine.load_state_dict(state)
-    return mine
+            target, source = f"stage{stage + 1}.{layer}", f"encoder.stages.{stage}.layers.{layer}"
+            conv(f"{target}.body.0", f"{source}.dwconv")
+            norm(f"{target}.body.1", f"{source}.layernorm")
+            conv(f"{target}.body.2", f"{source}.pwconv1")
+            conv(f"{target}.body.4", f"{source}.pwconv2")
+            state[f"{target}.gamma"] = w[f"{source}.layer_scale_parameter"].view(1, -1, 1, 1)
+    module = ConvNet()
+    module.load_state_dict(state)
+    return module
 
 
 TWINS = [Twin("convnext/channels first", build, port, inputs)]

@@ -94,20 +94,20 @@ def port_neox(reference: nn.Module) -> nn.Module:
     for part in ("weight", "bias"):
         state[f"norm.{part}"] = w[f"final_layer_norm.{part}"]
         for i in range(DEPTH):
-            here, there = f"blocks.{i}", f"layers.{i}"
+            target, source = f"blocks.{i}", f"layers.{i}"
             state |= {
-                f"{here}.ln_attention.{part}": w[f"{there}.input_layernorm.{part}"],
-                f"{here}.ln_mlp.{part}": w[f"{there}.post_attention_layernorm.{part}"],
-                f"{here}.mlp.0.{part}": w[f"{there}.mlp.dense_h_to_4h.{part}"],
-                f"{here}.mlp.2.{part}": w[f"{there}.mlp.dense_4h_to_h.{part}"],
-                f"{here}.attention.o.{part}": w[f"{there}.attention.dense.{part}"],
+                f"{target}.ln_attention.{part}": w[f"{source}.input_layernorm.{part}"],
+                f"{target}.ln_mlp.{part}": w[f"{source}.post_attention_layernorm.{part}"],
+                f"{target}.mlp.0.{part}": w[f"{source}.mlp.dense_h_to_4h.{part}"],
+                f"{target}.mlp.2.{part}": w[f"{source}.mlp.dense_4h_to_h.{part}"],
+                f"{target}.attention.o.{part}": w[f"{source}.attention.dense.{part}"],
             }
-            fused = w[f"{there}.attention.query_key_value.{part}"].unflatten(0, (HEADS, 3, SIZE))
+            fused = w[f"{source}.attention.query_key_value.{part}"].unflatten(0, (HEADS, 3, SIZE))
             for number, letter in enumerate("qkv"):
-                state[f"{here}.attention.{letter}.{part}"] = fused[:, number].flatten(0, 1)
-    mine = SplitNeoX()
-    mine.load_state_dict(state)
-    return mine
+                state[f"{target}.attention.{letter}.{part}"] = fused[:, number].flatten(0, 1)
+    module = SplitNeoX()
+    module.load_state_dict(state)
+    return module
 
 
 def build_gemma() -> nn.Module:
@@ -169,16 +169,16 @@ def port_gemma(reference: nn.Module) -> nn.Module:
     w = {name.removeprefix("model."): value for name, value in reference.state_dict().items()}
     state = {"table.weight": w["embed_tokens.weight"], "last.weight": 1 + w["norm.weight"]}
     for i in range(DEPTH):
-        here = there = f"layers.{i}"
-        state |= {f"{here}.{mine}.weight": w[f"{there}.{name}.weight"] for mine, name in GEMMA.items()}
+        target = source = f"layers.{i}"
+        state |= {f"{target}.{target_name}.weight": w[f"{source}.{name}.weight"] for target_name, name in GEMMA.items()}
         state |= {
-            f"{here}.wkv.weight": torch.cat([w[f"{there}.self_attn.{letter}_proj.weight"] for letter in "kv"]),
-            f"{here}.first.weight": 1 + w[f"{there}.input_layernorm.weight"],
-            f"{here}.second.weight": 1 + w[f"{there}.post_attention_layernorm.weight"],
+            f"{target}.wkv.weight": torch.cat([w[f"{source}.self_attn.{letter}_proj.weight"] for letter in "kv"]),
+            f"{target}.first.weight": 1 + w[f"{source}.input_layernorm.weight"],
+            f"{target}.second.weight": 1 + w[f"{source}.post_attention_layernorm.weight"],
         }
-    mine = PlainGemma()
-    mine.load_state_dict(state)
-    return mine
+    module = PlainGemma()
+    module.load_state_dict(state)
+    return module
 
 
 def build_opt() -> nn.Module:
@@ -220,13 +220,15 @@ def port_opt(reference: nn.Module) -> nn.Module:
     for part in ("weight", "bias"):
         state[f"body.norm.{part}"] = w[f"final_layer_norm.{part}"]
         for i in range(DEPTH):
-            here, there = f"body.layers.{i}", f"layers.{i}"
-            state |= {f"{here}.{mine}.{part}": w[f"{there}.{name}.{part}"] for mine, name in OPT.items()}
-            parts = [w[f"{there}.self_attn.{letter}_proj.{part}"] for letter in "qkv"]
-            state[f"{here}.self_attn.in_proj_{part}"] = torch.cat(parts)
-    mine = TorchDecoder()
-    mine.load_state_dict(state)
-    return mine
+            target, source = f"body.layers.{i}", f"layers.{i}"
+            state |= {
+                f"{target}.{target_name}.{part}": w[f"{source}.{name}.{part}"] for target_name, name in OPT.items()
+            }
+            parts = [w[f"{source}.self_attn.{letter}_proj.{part}"] for letter in "qkv"]
+            state[f"{target}.self_attn.in_proj_{part}"] = torch.cat(parts)
+    module = TorchDecoder()
+    module.load_state_dict(state)
+    return module
 
 
 TWINS = [

@@ -120,26 +120,26 @@ def port(reference: nn.Module) -> nn.Module:
     w = reference.state_dict()
     state = {f"predictions.{part}": w[f"classifier.1.{part}"] for part in ("weight", "bias")}
 
-    def unit(here: str, there: str) -> None:
-        state[f"{here}.weight"] = w[f"{there}.0.weight"]
+    def unit(target: str, source: str) -> None:
+        state[f"{target}.weight"] = w[f"{source}.0.weight"]
         for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
-            state[f"{here}_bn.{name}"] = w[f"{there}.1.{name}"]
+            state[f"{target}_bn.{name}"] = w[f"{source}.1.{name}"]
 
     unit("stem", "features.0")
     unit("top", f"features.{len(BLOCKS) + 1}")
     for i, (*_, factor) in enumerate(BLOCKS):
-        here, there = f"blocks.{i}", f"features.{i + 1}.block"
+        target, source = f"blocks.{i}", f"features.{i + 1}.block"
         first = int(factor > 1)
         if first:
-            unit(f"{here}.expand", f"{there}.0")
-        unit(f"{here}.depthwise", f"{there}.{first}")
-        unit(f"{here}.project", f"{there}.{first + 2}")
+            unit(f"{target}.expand", f"{source}.0")
+        unit(f"{target}.depthwise", f"{source}.{first}")
+        unit(f"{target}.project", f"{source}.{first + 2}")
         for name, number in (("reduce", 1), ("excite", 2)):
-            state[f"{here}.{name}.weight"] = w[f"{there}.{first + 1}.fc{number}.weight"].flatten(1)
-            state[f"{here}.{name}.bias"] = w[f"{there}.{first + 1}.fc{number}.bias"]
-    mine = PaperNet()
-    mine.load_state_dict(state)
-    return mine
+            state[f"{target}.{name}.weight"] = w[f"{source}.{first + 1}.fc{number}.weight"].flatten(1)
+            state[f"{target}.{name}.bias"] = w[f"{source}.{first + 1}.fc{number}.bias"]
+    module = PaperNet()
+    module.load_state_dict(state)
+    return module
 
 
 TWINS = [Twin("efficientnet/paper", EfficientNet, port, inputs)]

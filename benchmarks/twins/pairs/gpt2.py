@@ -80,7 +80,7 @@ class MiniGPT(nn.Module):
 
 def port_mini(reference: nn.Module) -> nn.Module:
     w = reference.state_dict()
-    mine = MiniGPT()
+    module = MiniGPT()
     state = {
         "token.weight": w["transformer.wte.weight"],
         "position.weight": w["transformer.wpe.weight"],
@@ -89,14 +89,14 @@ def port_mini(reference: nn.Module) -> nn.Module:
     }
     names = {"attention.to_qkv": "attn.c_attn", "attention.proj": "attn.c_proj", "up": "mlp.c_fc", "down": "mlp.c_proj"}
     for i in range(DEPTH):
-        for here, there in names.items():
-            state[f"blocks.{i}.{here}.weight"] = w[f"transformer.h.{i}.{there}.weight"].T
-            state[f"blocks.{i}.{here}.bias"] = w[f"transformer.h.{i}.{there}.bias"]
-        for here, there in (("norm_a", "ln_1"), ("norm_b", "ln_2")):
+        for target, source in names.items():
+            state[f"blocks.{i}.{target}.weight"] = w[f"transformer.h.{i}.{source}.weight"].T
+            state[f"blocks.{i}.{target}.bias"] = w[f"transformer.h.{i}.{source}.bias"]
+        for target, source in (("norm_a", "ln_1"), ("norm_b", "ln_2")):
             for part in ("weight", "bias"):
-                state[f"blocks.{i}.{here}.{part}"] = w[f"transformer.h.{i}.{there}.{part}"]
-    mine.load_state_dict(state | {name: b for name, b in mine.state_dict().items() if name.endswith("mask")})
-    return mine
+                state[f"blocks.{i}.{target}.{part}"] = w[f"transformer.h.{i}.{source}.{part}"]
+    module.load_state_dict(state | {name: b for name, b in module.state_dict().items() if name.endswith("mask")})
+    return module
 
 
 class Heads(nn.Module):
@@ -150,13 +150,13 @@ class SplitGPT(nn.Module):
 
 
 def port_split(reference: nn.Module) -> nn.Module:
-    mine = SplitGPT()
+    module = SplitGPT()
     w = {name.removeprefix("transformer."): value for name, value in reference.state_dict().items()}
     with torch.no_grad():
-        mine.emb.copy_(w["wte.weight"])
-        mine.pos.copy_(w["wpe.weight"])
+        module.emb.copy_(w["wte.weight"])
+        module.pos.copy_(w["wpe.weight"])
         for i in range(DEPTH):
-            attention, feed = mine.layers[2 * i], mine.layers[2 * i + 1]
+            attention, feed = module.layers[2 * i], module.layers[2 * i + 1]
             q, k, v = w[f"h.{i}.attn.c_attn.weight"].chunk(3, dim=1)
             for linear, matrix, bias in zip(
                 (attention.inner.wq, attention.inner.wk, attention.inner.wv),
@@ -174,9 +174,9 @@ def port_split(reference: nn.Module) -> nn.Module:
             for block, name in ((attention, "ln_1"), (feed, "ln_2")):
                 block.norm.weight.copy_(w[f"h.{i}.{name}.weight"])
                 block.norm.bias.copy_(w[f"h.{i}.{name}.bias"])
-        mine.norm.weight.copy_(w["ln_f.weight"])
-        mine.norm.bias.copy_(w["ln_f.bias"])
-    return mine
+        module.norm.weight.copy_(w["ln_f.weight"])
+        module.norm.bias.copy_(w["ln_f.bias"])
+    return module
 
 
 TWINS = [

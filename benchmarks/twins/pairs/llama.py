@@ -149,14 +149,14 @@ def port_meta(reference: nn.Module) -> nn.Module:
         "output.weight": w["lm_head.weight"],
     }
     for i in range(DEPTH):
-        there = f"model.layers.{i}"
-        for here, name in META.items():
-            state[f"layers.{i}.{here}.weight"] = w[f"{there}.{name}.weight"]
-        state[f"layers.{i}.attention.wq.weight"] = interleaved(w[f"{there}.self_attn.q_proj.weight"], HEADS)
-        state[f"layers.{i}.attention.wk.weight"] = interleaved(w[f"{there}.self_attn.k_proj.weight"], KV_HEADS)
-    mine = Transformer()
-    mine.load_state_dict(state)
-    return mine
+        source = f"model.layers.{i}"
+        for target, name in META.items():
+            state[f"layers.{i}.{target}.weight"] = w[f"{source}.{name}.weight"]
+        state[f"layers.{i}.attention.wq.weight"] = interleaved(w[f"{source}.self_attn.q_proj.weight"], HEADS)
+        state[f"layers.{i}.attention.wk.weight"] = interleaved(w[f"{source}.self_attn.k_proj.weight"], KV_HEADS)
+    module = Transformer()
+    module.load_state_dict(state)
+    return module
 
 
 class FusedLayer(nn.Module):
@@ -221,9 +221,9 @@ def port_fused(reference: nn.Module) -> nn.Module:
             f"h.{i}.gate_up.weight": torch.cat([gate, up]),
             f"h.{i}.down.weight": down,
         }
-    mine = FusedLlama()
-    mine.load_state_dict(state)
-    return mine
+    module = FusedLlama()
+    module.load_state_dict(state)
+    return module
 
 
 TWINS = [

@@ -127,17 +127,19 @@ def port(reference: nn.Module) -> nn.Module:
         "out.weight": w["head.weight"],
     }
     for i in range(DEPTH):
-        here, there = f"blocks.{i}", f"layers.{i}"
+        target, source = f"blocks.{i}", f"layers.{i}"
         for part in ("weight", "bias"):
-            state |= {f"{here}.{mine}.{part}": w[f"{there}.{name}.{part}"] for mine, name in PARTS.items()}
-        for mine, letter in (("query", "q"), ("value", "v")):
-            layer = f"{there}.attention.{letter}_proj"
+            state |= {
+                f"{target}.{target_name}.{part}": w[f"{source}.{name}.{part}"] for target_name, name in PARTS.items()
+            }
+        for module, letter in (("query", "q"), ("value", "v")):
+            layer = f"{source}.attention.{letter}_proj"
             added = w[f"{layer}.lora_B.weight"] @ w[f"{layer}.lora_A.weight"] * (ALPHA / RANK)
-            state[f"{here}.{mine}.weight"] = w[f"{layer}.base_layer.weight"] + added
-            state[f"{here}.{mine}.bias"] = w[f"{layer}.base_layer.bias"]
-    mine = MergedDecoder()
-    mine.load_state_dict(state)
-    return mine
+            state[f"{target}.{module}.weight"] = w[f"{layer}.base_layer.weight"] + added
+            state[f"{target}.{module}.bias"] = w[f"{layer}.base_layer.bias"]
+    module = MergedDecoder()
+    module.load_state_dict(state)
+    return module
 
 
 TWINS = [Twin("lora/merged", AdaptedDecoder, port, inputs)]

@@ -93,12 +93,12 @@ def port(reference: nn.Module) -> nn.Module:
     w = {name.removeprefix("backbone."): value for name, value in reference.state_dict().items()}
     state = {"embedding.weight": w["embeddings.weight"], "norm_f.weight": w["norm_f.weight"]}
     for i in range(DEPTH):
-        state |= {f"layers.{i}.{here}": w[f"layers.{i}.{there}"] for here, there in NAMES.items()}
+        state |= {f"layers.{i}.{target}": w[f"layers.{i}.{source}"] for target, source in NAMES.items()}
         x, z = w[f"layers.{i}.mixer.in_proj.weight"].chunk(2)
         state |= {f"layers.{i}.to_x.weight": x, f"layers.{i}.to_z.weight": z}
-    mine = ShortMamba()
-    mine.load_state_dict(state)
-    return mine
+    module = ShortMamba()
+    module.load_state_dict(state)
+    return module
 
 
 TWINS = [Twin("mamba/short", build, port, inputs)]

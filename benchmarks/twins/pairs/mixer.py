@@ -64,22 +64,22 @@ def port(reference: nn.Module) -> Any:
     w = {name: value.numpy() for name, value in reference.state_dict().items()}
     rngs = nnx.Rngs(0)
 
-    def matrix(there: str) -> Any:
-        return nnx.Param(jnp.asarray(w[f"{there}.weight"].T)), nnx.Param(jnp.asarray(w[f"{there}.bias"]))
+    def matrix(source: str) -> Any:
+        return nnx.Param(jnp.asarray(w[f"{source}.weight"].T)), nnx.Param(jnp.asarray(w[f"{source}.bias"]))
 
-    def norm(there: str) -> nnx.LayerNorm:
+    def norm(source: str) -> nnx.LayerNorm:
         layer = nnx.LayerNorm(WIDTH, epsilon=1e-6, rngs=rngs)
-        layer.scale.set_value(jnp.asarray(w[f"{there}.weight"]))
-        layer.bias.set_value(jnp.asarray(w[f"{there}.bias"]))
+        layer.scale.set_value(jnp.asarray(w[f"{source}.weight"]))
+        layer.bias.set_value(jnp.asarray(w[f"{source}.bias"]))
         return layer
 
     class Mixing(nnx.Module):
-        def __init__(self, there: str) -> None:
-            self.before, self.after = norm(f"{there}.norm1"), norm(f"{there}.norm2")
-            self.token_in, self.token_in_bias = matrix(f"{there}.mlp_tokens.fc1")
-            self.token_out, self.token_out_bias = matrix(f"{there}.mlp_tokens.fc2")
-            self.wide, self.wide_bias = matrix(f"{there}.mlp_channels.fc1")
-            self.narrow, self.narrow_bias = matrix(f"{there}.mlp_channels.fc2")
+        def __init__(self, source: str) -> None:
+            self.before, self.after = norm(f"{source}.norm1"), norm(f"{source}.norm2")
+            self.token_in, self.token_in_bias = matrix(f"{source}.mlp_tokens.fc1")
+            self.token_out, self.token_out_bias = matrix(f"{source}.mlp_tokens.fc2")
+            self.wide, self.wide_bias = matrix(f"{source}.mlp_channels.fc1")
+            self.narrow, self.narrow_bias = matrix(f"{source}.mlp_channels.fc2")
 
         def __call__(self, x: Any) -> Any:
             y = jnp.einsum("btc,ts->bsc", self.before(x), self.token_in[...]) + self.token_in_bias[...][:, None]

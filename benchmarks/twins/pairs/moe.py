@@ -131,23 +131,23 @@ def port(reference: nn.Module) -> nn.Module:
     w = reference.state_dict()
     state = {"classify.weight": w["head.weight"], "classify.bias": w["head.bias"]}
     for i in range(DEPTH):
-        here, there = f"body.{i}", f"layers.{i}"
-        moe = f"{there}.block_sparse_moe"
+        target, source = f"body.{i}", f"layers.{i}"
+        moe = f"{source}.block_sparse_moe"
         gate, down, up = (
             torch.stack([w[f"{moe}.experts.{e}.w{n}.weight"].T for e in range(EXPERTS)]) for n in (1, 2, 3)
         )
         state |= {
-            f"{here}.norms.0.weight": w[f"{there}.input_layernorm.weight"],
-            f"{here}.norms.1.weight": w[f"{there}.post_layernorm.weight"],
-            f"{here}.causal.weight": w[f"{there}.mixer.weight"],
-            f"{here}.causal.bias": w[f"{there}.mixer.bias"],
-            f"{here}.experts.choose": w[f"{moe}.router.gate.weight"].T,
-            f"{here}.experts.wide": torch.cat((gate, up), dim=-1),
-            f"{here}.experts.narrow": down,
+            f"{target}.norms.0.weight": w[f"{source}.input_layernorm.weight"],
+            f"{target}.norms.1.weight": w[f"{source}.post_layernorm.weight"],
+            f"{target}.causal.weight": w[f"{source}.mixer.weight"],
+            f"{target}.causal.bias": w[f"{source}.mixer.bias"],
+            f"{target}.experts.choose": w[f"{moe}.router.gate.weight"].T,
+            f"{target}.experts.wide": torch.cat((gate, up), dim=-1),
+            f"{target}.experts.narrow": down,
         }
-    mine = DenseNetwork()
-    mine.load_state_dict(state)
-    return mine
+    module = DenseNetwork()
+    module.load_state_dict(state)
+    return module
 
 
 TWINS = [Twin("moe/dense", SparseNetwork, port, inputs)]

@@ -99,22 +99,22 @@ def port(reference: nn.Module) -> nn.Module:
     state = {"align.all.2.bias": w["stn.fc2.bias"] + torch.eye(3).flatten(), "align.all.2.weight": w["stn.fc2.weight"]}
     for part in ("weight", "bias"):
         state |= {f"align.all.0.{part}": w[f"stn.fc1.{part}"], f"classify.{part}": w[f"fc.{part}"]}
-    for here, conv, norm in (
+    for target, conv, norm in (
         ("align.each", "stn.conv1", "stn.bn1"),
         ("first", "conv1", "bn1"),
         ("second", "conv2", "bn2"),
     ):
         state |= {
-            f"{here}.linear.weight": w[f"{conv}.weight"].squeeze(-1),
-            f"{here}.linear.bias": w[f"{conv}.bias"],
-            f"{here}.gamma": w[f"{norm}.weight"],
-            f"{here}.beta": w[f"{norm}.bias"],
-            f"{here}.mean": w[f"{norm}.running_mean"],
-            f"{here}.variance": w[f"{norm}.running_var"],
+            f"{target}.linear.weight": w[f"{conv}.weight"].squeeze(-1),
+            f"{target}.linear.bias": w[f"{conv}.bias"],
+            f"{target}.gamma": w[f"{norm}.weight"],
+            f"{target}.beta": w[f"{norm}.bias"],
+            f"{target}.mean": w[f"{norm}.running_mean"],
+            f"{target}.variance": w[f"{norm}.running_var"],
         }
-    mine = PointMlp()
-    mine.load_state_dict(state)
-    return mine
+    module = PointMlp()
+    module.load_state_dict(state)
+    return module
 
 
 TWINS = [Twin("pointnet/points last", PointNet, port, inputs)]

@@ -73,18 +73,18 @@ def port_functional(reference: nn.Module) -> nn.Module:
     parameters = {"head_kernel": w["classifier.1.weight"].T.contiguous(), "head_bias": w["classifier.1.bias"]}
     statistics: dict[str, Tensor] = {}
 
-    def take(here: str, there: str) -> None:
-        parameters[f"{here}_kernel"] = w[f"{there}.convolution.weight"]
-        for name, mine in NORM.items():
+    def take(target: str, source: str) -> None:
+        parameters[f"{target}_kernel"] = w[f"{source}.convolution.weight"]
+        for name, target_name in NORM.items():
             kind = statistics if name.startswith("running") else parameters
-            kind[f"{here}_{mine}"] = w[f"{there}.normalization.{name}"]
+            kind[f"{target}_{target_name}"] = w[f"{source}.normalization.{name}"]
 
     take("stem", "resnet.embedder.embedder")
-    for name, there, _, projects in blocks():
-        take(f"{name}_1", f"{there}.layer.0")
-        take(f"{name}_2", f"{there}.layer.1")
+    for name, source, _, projects in blocks():
+        take(f"{name}_1", f"{source}.layer.0")
+        take(f"{name}_2", f"{source}.layer.1")
         if projects:
-            take(f"{name}_skip", f"{there}.shortcut")
+            take(f"{name}_skip", f"{source}.shortcut")
     copies = ({name: value.clone() for name, value in kind.items()} for kind in (parameters, statistics))
     return FunctionalResNet(*copies)
 
@@ -130,22 +130,22 @@ class FoldedResNet(nn.Module):
 def port_folded(reference: nn.Module) -> nn.Module:
     w = reference.state_dict()
 
-    def conv(there: str, stride: int = 1) -> nn.Conv2d:
-        norm = {name: w[f"{there}.normalization.{name}"] for name in NORM}
-        return folded_conv(w[f"{there}.convolution.weight"], norm, stride)
+    def conv(source: str, stride: int = 1) -> nn.Conv2d:
+        norm = {name: w[f"{source}.normalization.{name}"] for name in NORM}
+        return folded_conv(w[f"{source}.convolution.weight"], norm, stride)
 
     layers = [
         FoldedBlock(
-            conv(f"{there}.layer.0", stride),
-            conv(f"{there}.layer.1"),
-            conv(f"{there}.shortcut", stride) if projects else nn.Identity(),
+            conv(f"{source}.layer.0", stride),
+            conv(f"{source}.layer.1"),
+            conv(f"{source}.shortcut", stride) if projects else nn.Identity(),
         )
-        for _, there, stride, projects in blocks()
+        for _, source, stride, projects in blocks()
     ]
     fc = nn.Linear(SIZES[-1], CLASSES)
     fc.load_state_dict({"weight": w["classifier.1.weight"], "bias": w["classifier.1.bias"]})
-    mine = FoldedResNet(conv("resnet.embedder.embedder", 2), layers, fc)
-    return mine.to(memory_format=torch.channels_last)
+    module = FoldedResNet(conv("resnet.embedder.embedder", 2), layers, fc)
+    return module.to(memory_format=torch.channels_last)
 
 
 TWINS = [

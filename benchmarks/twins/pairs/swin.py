@@ -142,15 +142,17 @@ def port(reference: nn.Module) -> nn.Module:
         state[f"patch_norm.{part}"] = w[f"embeddings.norm.{part}"]
         state[f"norm.{part}"] = w[f"layernorm.{part}"]
         state[f"stages.2.norm.{part}"] = w[f"encoder.layers.0.downsample.norm.{part}"]
-        for number, there in BLOCKS.items():
-            here = f"stages.{number}"
-            state |= {f"{here}.{mine}.{part}": w[f"{there}.{name}.{part}"] for mine, name in NAMES.items()}
-            state[f"{here}.attn.qkv.{part}"] = torch.cat([w[f"{there}.attention.{a}_proj.{part}"] for a in "qkv"])
-            table = w[f"{there}.attention.relative_position_bias.relative_position_bias_table"]
-            state[f"{here}.attn.bias_table"] = table
-    mine = SwinTransformer()
-    mine.load_state_dict(state)
-    return mine
+        for number, source in BLOCKS.items():
+            target = f"stages.{number}"
+            state |= {
+                f"{target}.{target_name}.{part}": w[f"{source}.{name}.{part}"] for target_name, name in NAMES.items()
+            }
+            state[f"{target}.attn.qkv.{part}"] = torch.cat([w[f"{source}.attention.{a}_proj.{part}"] for a in "qkv"])
+            table = w[f"{source}.attention.relative_position_bias.relative_position_bias_table"]
+            state[f"{target}.attn.bias_table"] = table
+    module = SwinTransformer()
+    module.load_state_dict(state)
+    return module
 
 
 TWINS = [Twin("swin/microsoft", build, port, inputs)]

@@ -132,22 +132,22 @@ def port(reference: nn.Module) -> nn.Module:
         state[f"{side}_norm.g"] = w[f"{side}.final_layer_norm.weight"]
         for i in range(DEPTH):
             for number, part in enumerate(parts):
-                here, there = f"{side}.{i}.{number}", f"{side}.block.{i}.layer.{number}"
-                state[f"{here}.norm.g"] = w[f"{there}.layer_norm.weight"]
+                target, source = f"{side}.{i}.{number}", f"{side}.block.{i}.layer.{number}"
+                state[f"{target}.norm.g"] = w[f"{source}.layer_norm.weight"]
                 if not part:
-                    gate, wide = (w[f"{there}.DenseReluDense.wi_{n}.weight"] for n in (0, 1))
-                    state[f"{here}.wide.weight"] = torch.cat((gate, wide))
-                    state[f"{here}.narrow.weight"] = w[f"{there}.DenseReluDense.wo.weight"]
+                    gate, wide = (w[f"{source}.DenseReluDense.wi_{n}.weight"] for n in (0, 1))
+                    state[f"{target}.wide.weight"] = torch.cat((gate, wide))
+                    state[f"{target}.narrow.weight"] = w[f"{source}.DenseReluDense.wo.weight"]
                     continue
-                q, k, v, o = (w[f"{there}.{part}.{letter}.weight"] for letter in "qkvo")
+                q, k, v, o = (w[f"{source}.{part}.{letter}.weight"] for letter in "qkvo")
                 if part == "SelfAttention":
-                    state[f"{here}.qkv.weight"] = torch.cat((q, k, v))
+                    state[f"{target}.qkv.weight"] = torch.cat((q, k, v))
                 else:
-                    state[f"{here}.q.weight"], state[f"{here}.kv.weight"] = q, torch.cat((k, v))
-                state[f"{here}.out.weight"] = o
-    mine = OwnT5()
-    mine.load_state_dict(state)
-    return mine
+                    state[f"{target}.q.weight"], state[f"{target}.kv.weight"] = q, torch.cat((k, v))
+                state[f"{target}.out.weight"] = o
+    module = OwnT5()
+    module.load_state_dict(state)
+    return module
 
 
 TWINS = [Twin("t5/fused", build, port, inputs)]

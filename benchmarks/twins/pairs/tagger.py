@@ -88,12 +88,12 @@ def port_loop(reference: nn.Module) -> nn.Module:
             ih, hh, bih, bhh = (
                 w[f"lstm.{kind}_l{layer}{suffix}"] for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
             )
-            here = f"readers.{layer}.{number}.cell.linear"
-            state[f"{here}.weight"] = torch.cat((ih, hh), dim=1)[order]
-            state[f"{here}.bias"] = (bih + bhh)[order]
-    mine = LoopTagger()
-    mine.load_state_dict(state)
-    return mine
+            target = f"readers.{layer}.{number}.cell.linear"
+            state[f"{target}.weight"] = torch.cat((ih, hh), dim=1)[order]
+            state[f"{target}.bias"] = (bih + bhh)[order]
+    module = LoopTagger()
+    module.load_state_dict(state)
+    return module
 
 
 class Classifier(nn.Module):
@@ -155,9 +155,9 @@ def port_gates(reference: nn.Module) -> nn.Module:
         for part in ("weight", "bias"):
             for gate, value in zip(("r", "z", "n"), w[f"gru.{part}_{kind}_l0"].chunk(3), strict=True):
                 state[f"step.{letter}{gate}.{part}"] = value
-    mine = GateClassifier()
-    mine.load_state_dict(state)
-    return mine
+    module = GateClassifier()
+    module.load_state_dict(state)
+    return module
 
 
 TWINS = [

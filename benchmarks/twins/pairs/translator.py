@@ -14,10 +14,10 @@ WIDTH, HEADS, INNER, DEPTH, WORDS, LENGTH = 16, 2, 24, 2, 25, 12
 
 def waves() -> Tensor:
     """Sines and cosines of positions, one beside the other."""
-    place = torch.arange(LENGTH)[:, None]
+    positions = torch.arange(LENGTH)[:, None]
     rate = torch.exp(torch.arange(0, WIDTH, 2) * (-math.log(10000.0) / WIDTH))
     table = torch.zeros(LENGTH, WIDTH)
-    table[:, 0::2], table[:, 1::2] = torch.sin(place * rate), torch.cos(place * rate)
+    table[:, 0::2], table[:, 1::2] = torch.sin(positions * rate), torch.cos(positions * rate)
     return table
 
 
@@ -141,9 +141,9 @@ class AnnotatedTransformer(nn.Module):
             memory = layer(memory)
         memory = self.encoder_norm(memory)
         x = self.target(tgt) + self.waves[: tgt.shape[1]]
-        seen = torch.tril(torch.ones(tgt.shape[1], tgt.shape[1]))
+        mask = torch.tril(torch.ones(tgt.shape[1], tgt.shape[1]))
         for layer in self.decoder:
-            x = layer(x, memory, seen)
+            x = layer(x, memory, mask)
         return self.proj(self.decoder_norm(x))
 
 
@@ -156,19 +156,19 @@ def port(reference: nn.Module) -> nn.Module:
         for side, attentions in (("encoder", ["self_attn"]), ("decoder", ["self_attn", "multihead_attn"])):
             state[f"{side}_norm.{part}"] = w[f"{side}.norm.{part}"]
             for i in range(DEPTH):
-                here, there = f"{side}.{i}", f"{side}.layers.{i}"
+                target, source = f"{side}.{i}", f"{side}.layers.{i}"
                 for number in range(len(attentions) + 1):
-                    state[f"{here}.sublayer.{number}.norm.{part}"] = w[f"{there}.norm{number + 1}.{part}"]
+                    state[f"{target}.sublayer.{number}.norm.{part}"] = w[f"{source}.norm{number + 1}.{part}"]
                 for number in (1, 2):
-                    state[f"{here}.feed_forward.w_{number}.{part}"] = w[f"{there}.linear{number}.{part}"]
+                    state[f"{target}.feed_forward.w_{number}.{part}"] = w[f"{source}.linear{number}.{part}"]
                 for name in attentions:
-                    mine = f"{here}.{'src_attn' if name == 'multihead_attn' else name}.linears"
-                    parts = w[f"{there}.{name}.in_proj_{part}"].chunk(3)
-                    state |= {f"{mine}.{number}.{part}": value for number, value in enumerate(parts)}
-                    state[f"{mine}.3.{part}"] = w[f"{there}.{name}.out_proj.{part}"]
-    mine = AnnotatedTransformer()
-    mine.load_state_dict(state)
-    return mine
+                    module = f"{target}.{'src_attn' if name == 'multihead_attn' else name}.linears"
+                    parts = w[f"{source}.{name}.in_proj_{part}"].chunk(3)
+                    state |= {f"{module}.{number}.{part}": value for number, value in enumerate(parts)}
+                    state[f"{module}.3.{part}"] = w[f"{source}.{name}.out_proj.{part}"]
+    module = AnnotatedTransformer()
+    module.load_state_dict(state)
+    return module
 
 
 TWINS = [Twin("translator/annotated", Translator, port, inputs)]

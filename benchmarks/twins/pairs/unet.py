@@ -113,23 +113,23 @@ def port(reference: nn.Module) -> nn.Module:
     w = reference.state_dict()
     state = {"last.weight": w["outc.weight"], "last.bias": w["outc.bias"]}
 
-    def double(here: str, there: str) -> None:
+    def double(target: str, source: str) -> None:
         for unit, number in ((0, 0), (1, 3)):
-            state[f"{here}.{unit}.0.weight"] = w[f"{there}.double_conv.{number}.weight"]
+            state[f"{target}.{unit}.0.weight"] = w[f"{source}.double_conv.{number}.weight"]
             for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
-                state[f"{here}.{unit}.1.{name}"] = w[f"{there}.double_conv.{number + 1}.{name}"]
+                state[f"{target}.{unit}.1.{name}"] = w[f"{source}.double_conv.{number + 1}.{name}"]
 
     double("glass.before", "inc")
     double("glass.deeper.before", "down1.maxpool_conv.1")
     double("glass.deeper.deeper.before", "down2.maxpool_conv.1")
-    for here, there, size in (("glass.deeper", "up1", SIZES[1]), ("glass", "up2", SIZES[0])):
-        state[f"{here}.grow.weight"], state[f"{here}.grow.bias"] = w[f"{there}.up.weight"], w[f"{there}.up.bias"]
-        double(f"{here}.after", f"{there}.conv")
-        first = f"{here}.after.0.0.weight"
+    for target, source, size in (("glass.deeper", "up1", SIZES[1]), ("glass", "up2", SIZES[0])):
+        state[f"{target}.grow.weight"], state[f"{target}.grow.bias"] = w[f"{source}.up.weight"], w[f"{source}.up.bias"]
+        double(f"{target}.after", f"{source}.conv")
+        first = f"{target}.after.0.0.weight"
         state[first] = state[first].roll(size, dims=1)
-    mine = Segmenter()
-    mine.load_state_dict(state)
-    return mine
+    module = Segmenter()
+    module.load_state_dict(state)
+    return module
 
 
 TWINS = [Twin("unet/skip last", UNet, port, inputs)]

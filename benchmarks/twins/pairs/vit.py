@@ -92,13 +92,15 @@ def port_timm(reference: nn.Module) -> nn.Module:
     for part in ("weight", "bias"):
         state |= {f"norm.{part}": w[f"layernorm.{part}"], f"head.{part}": w[f"classifier.{part}"]}
         for i in range(DEPTH):
-            here, there = f"blocks.{i}", f"layers.{i}"
-            state |= {f"{here}.{mine}.{part}": w[f"{there}.{name}.{part}"] for mine, name in LAYER.items()}
-            q, k, v = (w[f"{there}.attention.{letter}_proj.{part}"] for letter in "qkv")
-            state[f"{here}.attn.qkv.{part}"] = torch.cat([q, k, v])
-    mine = VisionTransformer()
-    mine.load_state_dict(state)
-    return mine
+            target, source = f"blocks.{i}", f"layers.{i}"
+            state |= {
+                f"{target}.{target_name}.{part}": w[f"{source}.{name}.{part}"] for target_name, name in LAYER.items()
+            }
+            q, k, v = (w[f"{source}.attention.{letter}_proj.{part}"] for letter in "qkv")
+            state[f"{target}.attn.qkv.{part}"] = torch.cat([q, k, v])
+    module = VisionTransformer()
+    module.load_state_dict(state)
+    return module
 
 
 def port_flax(reference: nn.Module) -> Any:
@@ -134,24 +136,24 @@ def port_flax(reference: nn.Module) -> Any:
     w = {name.removeprefix("vit."): value.numpy() for name, value in reference.state_dict().items()}
     size = WIDTH // HEADS
 
-    def dense(there: str) -> dict[str, Any]:
-        return {"kernel": w[f"{there}.weight"].T, "bias": w[f"{there}.bias"]}
+    def dense(source: str) -> dict[str, Any]:
+        return {"kernel": w[f"{source}.weight"].T, "bias": w[f"{source}.bias"]}
 
-    def norm(there: str) -> dict[str, Any]:
-        return {"scale": w[f"{there}.weight"], "bias": w[f"{there}.bias"]}
+    def norm(source: str) -> dict[str, Any]:
+        return {"scale": w[f"{source}.weight"], "bias": w[f"{source}.bias"]}
 
-    def heads(there: str) -> dict[str, Any]:
-        kernel, bias = dense(there).values()
+    def heads(source: str) -> dict[str, Any]:
+        kernel, bias = dense(source).values()
         return {"kernel": kernel.reshape(WIDTH, HEADS, size), "bias": bias.reshape(HEADS, size)}
 
-    def encoder(there: str) -> dict[str, Any]:
-        attention = f"{there}.attention"
+    def encoder(source: str) -> dict[str, Any]:
+        attention = f"{source}.attention"
         out = dense(f"{attention}.o_proj")
         return {
-            "ln_1": norm(f"{there}.layernorm_before"),
-            "ln_2": norm(f"{there}.layernorm_after"),
-            "in": dense(f"{there}.mlp.fc1"),
-            "out": dense(f"{there}.mlp.fc2"),
+            "ln_1": norm(f"{source}.layernorm_before"),
+            "ln_2": norm(f"{source}.layernorm_after"),
+            "in": dense(f"{source}.mlp.fc1"),
+            "out": dense(f"{source}.mlp.fc2"),
             "mha": {
                 **{name: heads(f"{attention}.{name[0]}_proj") for name in ("query", "key", "value")},
                 "out": {"kernel": out["kernel"].reshape(HEADS, size, WIDTH), "bias": out["bias"]},

@@ -86,14 +86,14 @@ def port(reference: nn.Module) -> nn.Module:
     state = {"classes.weight": w["linear.weight"], "classes.bias": w["linear.bias"]}
     for i in range(len(DILATIONS)):
         for number, name in ((0, "conv1"), (2, "conv2")):
-            there = f"network.{i}.{name}"
-            gain, direction = (w[f"{there}.parametrizations.weight.original{n}"] for n in (0, 1))
+            source = f"network.{i}.{name}"
+            gain, direction = (w[f"{source}.parametrizations.weight.original{n}"] for n in (0, 1))
             state[f"stages.{i}.body.{number}.weight"] = merged(gain, direction)
-            state[f"stages.{i}.body.{number}.bias"] = w[f"{there}.bias"]
+            state[f"stages.{i}.body.{number}.bias"] = w[f"{source}.bias"]
     state |= {f"stages.0.skip.{part}": w[f"network.0.downsample.{part}"] for part in ("weight", "bias")}
-    mine = MergedTCN()
-    mine.load_state_dict(state)
-    return mine
+    module = MergedTCN()
+    module.load_state_dict(state)
+    return module
 
 
 TWINS = [Twin("wave/weight norm merged", TCN, port, waves)]
