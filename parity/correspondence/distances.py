@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable, Iterable
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -13,6 +14,37 @@ ROUNDED = 3e-7
 """Distance of values that differ only because weights were rounded to float32."""
 Arrays = list[Array]
 """One array for each sample."""
+Name = TypeVar("Name", bound=Hashable)
+
+
+class EqualArrays(Generic[Name]):
+    """Finds arrays that are equal but for `EXACT`; only those of one shape and norm are compared.
+
+    Arrays that are so near have norms that are as near: the difference of norms is at most the norm of the difference.
+
+    Args:
+        arrays: the arrays, each with what it is called.
+    """
+
+    def __init__(self, arrays: Iterable[tuple[Name, Arrays]]) -> None:
+        self._of_shape: dict[tuple[int, ...], list[tuple[Name, Arrays, float]]] = {}
+        for name, samples in arrays:
+            first = samples[0]
+            self._of_shape.setdefault(first.shape, []).append((name, samples, _norm(first)))
+
+    def find(self, truth: Arrays) -> list[Name]:
+        """Return what those are called that are equal to the truth, in order."""
+        norm = _norm(truth[0])
+        likely = (  # nothing is known where a norm isn't finite
+            (name, arrays)
+            for name, arrays, other in self._of_shape.get(truth[0].shape, [])
+            if not abs(norm - other) > 2 * EXACT * norm
+        )
+        return [name for name, arrays in likely if distance(arrays, truth) <= EXACT]
+
+
+def _norm(array: Array) -> float:
+    return float(np.linalg.norm(array)) if array.dtype.kind == "f" else np.nan
 
 
 def distance(arrays: Arrays, truth: Arrays) -> float:

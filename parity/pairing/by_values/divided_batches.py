@@ -18,7 +18,7 @@ from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, ProgramParameter, Source, Value
 from ....runtime.namespace import Namespace
 from ....runtime.ops.registry import get
-from ...correspondence.distances import EXACT, distance
+from ...correspondence.distances import EXACT, EqualArrays, distance
 from ...correspondence.layouts import FEWEST_ELEMENTS, find_layout
 from ...sides.records import Array
 from .crossings import Crossing
@@ -45,11 +45,12 @@ def divide_batches(file: FileValues, tensors: Sequence[Crossing], places: Mappin
     """
     stored = file.flat.program.constant_data
     floating = {v: arrays for v, arrays in file.values.items() if arrays[0].dtype.kind == "f" and v not in stored}
+    equal = EqualArrays(floating.items())
     whole = set(places.values())
     missing: list[Crossing] = []
     for tensor in tensors:
         if tensor not in places and tensor.can_have_a_place and tensor.arrays[0].size >= FEWEST_ELEMENTS:
-            same = [v for v, arrays in floating.items() if distance(arrays, tensor.arrays) <= EXACT]
+            same = equal.find(tensor.arrays)
             whole.update(same)
             missing += [] if same else [tensor]
     axes = _axes_of_several(file, missing, [v for v in floating if v not in whole and has_known_sizes(v)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -31,6 +32,11 @@ class ModuleParameters:
     infos: Mapping[str, ParameterInfo]
     buffers: Sequence[Array]
     shared: Collection[str]
+
+    @cached_property
+    def fingerprints(self) -> dict[str, bytes]:
+        """The fingerprint of each parameter by name, computed once: large networks have gigabytes of them."""
+        return {name: fingerprint(info.data) for name, info in self.infos.items()}
 
 
 @dataclass(frozen=True)
@@ -92,9 +98,9 @@ def pair_parameters(program: Program, module: ModuleParameters, as_they_are: Col
         if name.rpartition(".")[0] in judged or _is_mostly_equal(info.data, parameter.data):
             partner[name] = name
     free = {name: info for name, info in module.infos.items() if name not in partner}
-    in_file = Counter(fingerprint(p.data) for p in program.parameters.values())
-    in_module = Counter(fingerprint(info.data) for info in module.infos.values())
-    copied = {elements for elements, count in in_file.items() if count > in_module[elements]}
+    elements = {name: fingerprint(parameter.data) for name, parameter in program.parameters.items()}
+    in_file, in_module = Counter(elements.values()), Counter(module.fingerprints.values())
+    copied = {name for name, same in elements.items() if in_file[same] > in_module[same]}
     of_cells = _of_the_same_cells(program, free, users, judged, module, copied, as_they_are)
     for name, (other, is_transposed) in of_cells.items():
         (transposed if is_transposed else partner)[name] = other
@@ -115,12 +121,12 @@ def pair_parameters(program: Program, module: ModuleParameters, as_they_are: Col
             if name in of_cells or name in arranged:
                 continue
             parameter = program.parameters[name]
-            copies = (in_file[fingerprint(parameter.data)], in_module[fingerprint(parameter.data)])
+            copies = (in_file[elements[name]], in_module[elements[name]])
             if not _is_alone(other, copies, users.get(parameter.value, set()), judged, module):
                 del found[name]
     named = partner | transposed
     buffers = {fingerprint(array) for array in module.buffers}
-    known = buffers | {fingerprint(info.data) for info in module.infos.values()}
+    known = buffers | set(module.fingerprints.values())
     trained = {name.rpartition(".")[0] for name, info in module.infos.items() if info.trainable}
     kept: dict[str, ProgramParameter] = {}
     constants = list(program.constants)
@@ -134,7 +140,7 @@ def pair_parameters(program: Program, module: ModuleParameters, as_they_are: Col
         if name in named:
             trainable = module.infos[named[name]].trainable if from_file else parameter.trainable
             kept[named[name]] = ProgramParameter(value, data, trainable)
-        elif data.size == 1 or fingerprint(data) in buffers:
+        elif data.size == 1 or elements[name] in buffers:
             constants.append(Constant(value, data))
         else:
             inside = (path == user or is_inside(path, user) for path in trained for user in users.get(value, ()))
@@ -157,7 +163,7 @@ def _of_the_same_cells(
     users: Mapping[Value, set[str]],
     judged: Collection[str],
     module: ModuleParameters,
-    copied: Collection[bytes],
+    copied: Collection[str],
     as_they_are: Collection[str],
 ) -> dict[str, tuple[str, bool]]:
     """Return the parameters that one Cell alone uses with the only one of the module's there that has their numbers.
@@ -172,7 +178,7 @@ def _of_the_same_cells(
     candidates: dict[str, list[tuple[str, bool]]] = {}
     for name, parameter in program.parameters.items():
         paths = users.get(parameter.value, set())
-        is_copy = fingerprint(parameter.data) in copied and not np.all(parameter.data == parameter.data.flat[0])
+        is_copy = name in copied and not np.all(parameter.data == parameter.data.flat[0])
         if name not in free and len(paths) == 1 and parameter.data.size and not is_copy:
             others = of_cell.get(next(iter(paths)), [])
             same = [(other, False) for other in others if same_numbers(free[other].data, parameter.data)]
@@ -196,7 +202,7 @@ def _with_constants_as_parameters(program: Program, module: ModuleParameters) ->
 
     A file whose names say nothing has its weights among its constants.
     """
-    elements = {fingerprint(info.data) for info in module.infos.values()}
+    elements = set(module.fingerprints.values())
     weights = [
         c
         for c in program.constants

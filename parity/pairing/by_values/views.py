@@ -14,7 +14,7 @@ import numpy as np
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Source, Value
 from ....runtime.namespace import Namespace
-from ...correspondence.distances import EXACT, Arrays, distance
+from ...correspondence.distances import EXACT, Arrays, EqualArrays, distance
 from ...correspondence.layouts import Layout, find_layout, plain_layouts
 from .crossings import Crossing
 from .file_values import FileValues
@@ -94,11 +94,11 @@ class ViewFinder:
         value there: only there, its gradient is whole.
         """
         copies: dict[Crossing, Value] = {}
+        equal = EqualArrays((value, self._arrays(value)) for values in self.of_shape.values() for value in values)
         missing: list[Crossing] = []
         for tensor in tensors:
             if tensor.can_have_a_place:
-                values = self.of_shape.get(tensor.shape, [])
-                same = [value for value in values if distance(self._arrays(value), tensor.arrays) <= EXACT]
+                same = equal.find(tensor.arrays)
                 self.agreeing |= {value: tensor for value in same if value not in self.agreeing}
                 if same:
                     copies[tensor] = same[0]
