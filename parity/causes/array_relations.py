@@ -14,6 +14,8 @@ from ..sides.records import Array
 MAX_RANK = 5
 MAX_BLOCKS = 12
 """The most blocks whose order is listed."""
+MAX_SHIFT = 16
+"""The most rows by which a table is shifted."""
 MAX_NUMBERS = 4
 """Numbers that are shown of an array."""
 FEW = 0.05
@@ -46,6 +48,8 @@ def relation(reference: Array, candidate: Array, others: Mapping[str, Array] | N
         return f"has the shape {list(candidate.shape)} instead of {list(reference.shape)}"
     if axis := _permuted_axis(reference, candidate):
         return axis
+    if shifted := _shifted_rows(reference, candidate):
+        return shifted
     if order := _flattened_axes(reference, candidate):
         return f"has its numbers flattened with its axes in the order {order}"
     if order := _flattened_axes(candidate, reference):
@@ -153,6 +157,21 @@ def _permuted_axis(reference: Array, candidate: Array) -> str:
             return f"has its {len(of_blocks)} blocks {place} in the order {', '.join(map(str, of_blocks))}"
         shown = ", ".join(map(str, order[:8])) + (", ..." if len(order) > 8 else "")
         return f"is in another order {place} ({shown})"
+    return ""
+
+
+def _shifted_rows(reference: Array, candidate: Array) -> str:
+    """Return a predicate if all rows that differ stand a few rows further in one of the tables, as behind an offset."""
+    if reference.ndim < 2 or len(reference) < 2:
+        return ""
+    ours, theirs = (x.reshape(len(x), -1) for x in (reference, candidate))
+    rows = np.flatnonzero((ours != theirs).any(axis=1))
+    for shift in (sign * number for number in range(1, MAX_SHIFT + 1) for sign in (1, -1)):
+        others = rows - shift
+        is_inside = len(rows) > 1 and others[0] >= 0 and others[-1] < len(ours)
+        if is_inside and np.array_equal(ours[others], theirs[rows]):
+            first, last = int(rows[0]), int(rows[-1])
+            return f"has rows {first} to {last} shifted by {abs(shift)}: row {first} is the reference's {first - shift}"
     return ""
 
 

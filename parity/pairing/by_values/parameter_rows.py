@@ -66,6 +66,13 @@ class Arrangement:
         places = ((self.rows, self.layout.target[0]), (self.columns, self.layout.target[1]))
         return all(np.array_equal(order, np.arange(count)) for order, count in places)
 
+    @property
+    def is_part(self) -> bool:
+        """Whether the program's parameter is a run of rows of one of the module's, and not one of equal blocks."""
+        run = np.arange(self.rows[0], self.rows[0] + len(self.rows))
+        is_block = self.sources[0].layout.target[0] % len(run) == 0
+        return len(self.sources) == 1 and not is_block and np.array_equal(self.rows, run)
+
     def arrange(self, arrays: Mapping[str, Array]) -> Array:
         """Return the program's parameter, made of arrays of the module's."""
         joined = np.concatenate([source.layout.read(arrays[source.name]) for source in self.sources])
@@ -263,19 +270,22 @@ def _as_matrix(shape: tuple[int, ...], rows: Sequence[int]) -> Layout:
     return Layout(shape, shape, (*rows, *columns), (count, int(np.prod([shape[axis] for axis in columns]))))
 
 
-def divided(arrangements: Sequence[Arrangement], arrays: Mapping[str, Array]) -> dict[str, Array]:
+def divided(
+    arrangements: Sequence[Arrangement], arrays: Mapping[str, Array], others: Mapping[str, Array]
+) -> dict[str, Array]:
     """Return the module's parameters made of a program's, which have each row of theirs once.
 
     Args:
         arrangements: how the program's parameters are made of the module's.
         arrays: the program's parameters, by the names in the arrangements.
+        others: the module's own, whose rows stand where the program has none.
     """
     matrices: dict[str, Array] = {}
     for arrangement in arrangements:
         array = arrangement.layout.read(arrays[arrangement.name])[:, np.argsort(arrangement.columns)]
         start = 0
         for number, source in enumerate(arrangement.sources):
-            matrix = matrices.setdefault(source.name, np.zeros(source.layout.target, array.dtype))
+            matrix = matrices.setdefault(source.name, source.layout.read(others[source.name]).astype(array.dtype))
             inside = (arrangement.rows >= start) & (arrangement.rows < start + len(matrix))
             matrix[arrangement.rows_of(number)] = array[inside]
             start += len(matrix)

@@ -102,7 +102,11 @@ class Search:
             return match
         plain, paired = without_boundaries(captured), match.paired
         merged = without_merged_weights(match.program, plain, lacking, paired.rounded, _known(paired))
-        return match if merged is None else self._find(merged.program, merged=merged)
+        if merged is None:
+            return match
+        before = match.merged or Merged(merged.program, frozenset(), ())
+        parameters = (*before.parameters, *merged.parameters)
+        return self._find(merged.program, merged=Merged(merged.program, before.replaced | merged.replaced, parameters))
 
     def _at_likely_places(self, match: Match) -> Match:
         left_out, paired = match.cells.ownership.left_out, match.paired
@@ -123,6 +127,8 @@ class Search:
             return match
         program = corrected_program(match.program, match.cells.marked.program, match.paired)
         again = self._find(program, merged=match.merged)
+        if not self.keeps_other_code and not match.paired.wrong <= again.paired.paired:
+            again = self._without_merged_weights(again)
         own = with_own_numbers(again.paired, match.paired)
         return match if own is None else replace(again, paired=own)
 

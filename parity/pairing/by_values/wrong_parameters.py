@@ -37,6 +37,8 @@ MOST_NUMBERED = 1 << 20
 """The most elements of a parameter of which equal arrangements are told."""
 MOST_BLOCKS = 4
 """The most blocks of rows into which one of the module's is divided."""
+MOST_OFFSETS = 16
+"""The most rows by which a part of a table may begin too late."""
 MOST_HEADS = 128
 """The most heads of which each has a part of each block."""
 MOST_PARTS = 3
@@ -104,7 +106,7 @@ def _with_wrong_parameters(
             used |= _of_call(network, number, truth, free, additional.keys() - used.keys())
     if not used:
         return paired, set()
-    numbers = divided(list(used.values()), {name: additional[name].data for name in used})
+    numbers = divided(list(used.values()), {name: additional[name].data for name in used}, lacking)
     values = {paired.program.parameters[name].value.name for name in used}
     result = replace(
         paired,
@@ -150,7 +152,8 @@ def _arrangements(parameters: Mapping[str, Array], free: Mapping[str, Array]) ->
         names: Sequence[str], chosen: dict[str, Arrangement], taken: set[Row]
     ) -> Iterator[dict[str, Arrangement]]:
         if not names:
-            sizes = {s.name: s.layout.target[0] for way in chosen.values() for s in way.sources}
+            parts = {s.name: len(way.rows) for way in chosen.values() if way.is_part for s in way.sources}
+            sizes = {s.name: s.layout.target[0] for way in chosen.values() for s in way.sources} | parts
             if len(taken) == sum(sizes.values()):
                 yield dict(chosen)
             return
@@ -176,7 +179,8 @@ def _ways(name: str, shape: tuple[int, ...], free: Mapping[str, Array]) -> Itera
                 rows = [reading.target[0] for reading in of_sources]
                 columns = {reading.target[1] for reading in (layout, *of_sources)}
                 wanted = layout.target[0]
-                if len(columns) > 1 or sum(rows) % wanted or (count > 1 and sum(rows) != wanted):
+                is_part = count == 1 and 1 < wanted < sum(rows) and min(columns) > 1
+                if len(columns) > 1 or (sum(rows) % wanted and not is_part) or (count > 1 and sum(rows) != wanted):
                     continue
                 sources = tuple(Source(other, reading) for other, reading in zip(names, of_sources, strict=True))
                 orders = _orders_of_columns(of_sources[0]) if count == 1 else [np.arange(columns.pop())]
@@ -208,10 +212,15 @@ def _stacked(shape: tuple[int, ...], free: Mapping[str, Array]) -> Iterator[tupl
 def _blocks(count: int, wanted: int) -> Iterator[Array]:
     """Yield the rows of a block, of which there are several; then those with which each block has a part of each head.
 
+    Where the rows aren't those of several blocks, they are a part of a table that begins at one of its first rows.
+
     Args:
         count: the number of all rows.
         wanted: the number of rows of a block.
     """
+    if count % wanted:
+        yield from (np.arange(start, start + wanted) for start in range(count - wanted + 1)[:MOST_OFFSETS])
+        return
     parts = count // wanted
     for start in range(0, count, wanted)[:MOST_BLOCKS]:
         yield np.arange(start, start + wanted)
