@@ -28,8 +28,8 @@ def _on_cells(search: Search, match: Match, name: str, idle: Collection[str]) ->
     if match.merged is not None:
         holders = list(dict.fromkeys(parameter.rpartition(".")[0] for parameter in match.merged.parameters))
         yield (
-            f"weights of {name} have parameters of several Cells of {search.module.name} merged, and were compared as "
-            f"these parameters: {summarize_paths(holders)}"
+            f"weights of {name} have several parameters of {search.module.name} merged, and were compared as these "
+            f"parameters: {summarize_paths(holders)}"
         )
     if around := sorted(cells.ownership.left_out.keys() - set(idle)):
         yield (

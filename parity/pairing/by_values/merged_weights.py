@@ -21,6 +21,7 @@ from ...correspondence.distances import ROUNDED, distance
 from ...sides.records import Array
 from .affine_parts import AffinePart, AffineParts
 from .splicing import Pair, Splicer
+from .summed_biases import gates_in_another_order, with_summed_biases
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,19 @@ def without_merged_weights(
     Returns:
         The program; None if no weight is a merged one.
     """
+    module = with_summed_biases(module)
     parts = AffineParts(program), AffineParts(module)
     computing = {name: known[name] for name in known if parts[1].is_for_weights(module.parameters[name].value)}
     wanted = {parameter.value for name, parameter in module.parameters.items() if name in {*lacking, *computing}}
     suspects = {*unknown, *computing.values()}
     weights = {value for value in program.constant_data if value.name in suspects and is_floating(value.dtype)}
     pairs = list(_pairs(parts[0], parts[1], weights, wanted))
-    pairs += _equal_weights(parts[1], program, weights - {v for p in pairs for v in p.file.stored}, wanted)
+    free = weights - {value for pair in pairs for value in pair.file.stored}
+    pairs += _equal_weights(parts[1], program, free, wanted)
+    free -= {value for pair in pairs for value in pair.file.stored}
+    gates = gates_in_another_order(parts[1], {value: program.constant_data[value] for value in free}, wanted)
+    pairs += gates.pairs
+    module = module.replace(constants=(*module.constants, *gates.places))
     if not pairs:
         return None
     replaced = {value.name for pair in pairs for value in pair.file.stored if value in weights}
