@@ -43,6 +43,7 @@ const rows = data.rows.map((fields, index) => ({
   leftOut: fields[11],
   wrongSide: text(fields[12]),
   graph: fields[13],
+  lines: fields[14],
   level: fields[2] < 0 ? 1 : 0,
   end: index + 1, // one past the last row inside
   failing: 0, // number of rows inside that fail

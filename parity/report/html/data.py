@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from itertools import chain, islice
+from collections.abc import Sequence
+from itertools import chain, islice, repeat
 from typing import Any
 
 from ...results.cause import Cause
@@ -18,6 +19,7 @@ from ...results.error_map import Plane
 from ..detail import digits_to_tell_apart
 from ..layout import from_here
 from .page import Chart, Page, Row, fraction_of_bar, visible
+from .side_by_side import LineOfSide
 
 DIGITS = 4  # of errors and ratios
 MAX_MAPS_OF_ROW = 4
@@ -69,13 +71,21 @@ def _row(row: Row, texts: _Texts, with_map: set[int], with_graph: bool) -> list[
         texts.number(row.port),
         row.calls,
         [value if isinstance(value, str) else _number(value) for value in row.values],
-        [_cause(cause, texts) for cause in row.causes],
+        [
+            [*_cause(cause, texts), _lines(lines, texts)]
+            for cause, lines in zip(row.causes, row.lines_of_causes or repeat(()), strict=False)
+        ],
         [texts.number(text) for text in row.explanations],
         [_comparison(c, texts, with_map) for c in row.comparisons],
         row.left_out,
         texts.number(row.wrong_side),
         _graph(row.graph, texts, with_graph) if row.graph is not None else None,
+        _lines(row.lines, texts),
     ]
+
+
+def _lines(lines: Sequence[LineOfSide], texts: _Texts) -> list[list[int]]:
+    return [[texts.number(side), texts.number(from_here(line))] for side, line in lines]
 
 
 def _graph(graph: CellGraph, texts: _Texts, is_drawn: bool) -> list[Any]:
@@ -93,7 +103,7 @@ def _node(node: GraphNode, texts: _Texts) -> list[Any]:
     ]
 
 
-def _cause(cause: Cause, texts: _Texts) -> list[int]:
+def _cause(cause: Cause, texts: _Texts) -> list[Any]:
     return [texts.number(text) for text in (cause.in_words, cause.proof, cause.fix, from_here(cause.source))]
 
 

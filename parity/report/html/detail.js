@@ -25,6 +25,7 @@ function detailOf(row) {
         make("p", {}, label(row.causes.length ? "In the APIs" : "Possible cause"), name(text(number))),
       ),
     ),
+    ...(row.causes.length ? [] : linesOf(row.lines)),
     row.graph ? graphOf(row) : null,
     ...comparisonLists(row),
   ].filter(Boolean);
@@ -41,19 +42,25 @@ function label(words) {
 }
 
 function causeOf(numbers) {
-  const [summary, proof, fix, source] = numbers.map(text);
+  const [summary, proof, fix, source] = numbers.slice(0, 4).map(text);
+  const lines = numbers[4];
   return make(
     "div",
     { class: "cause" },
     make("p", {}, label("Cause, proved"), name(summary)),
     fix ? make("p", {}, label("To fix"), name(fix)) : null,
     make("p", { class: "proof" }, label("Proof"), proof),
-    source ? sourceOf(source) : null,
+    ...(lines.length ? linesOf(lines) : source ? [sourceOf(source)] : []),
   );
 }
 
-function sourceOf(source) {
-  return make("p", { class: "source" }, make("code", {}, name(source)));
+/** The lines of both sides, each after the name of its side. */
+function linesOf(lines) {
+  return lines.map(([side, line]) => sourceOf(text(line), text(side)));
+}
+
+function sourceOf(source, side) {
+  return make("p", { class: "source" }, side ? label(side) : null, make("code", {}, name(source)));
 }
 
 function comparisonLists(row) {
@@ -179,7 +186,7 @@ function comparisonElement(c, axis, row) {
         )
       : null,
     c.errorMap ? placesOf(c.errorMap, c) : null,
-    c.source ? sourceOf(c.source) : null,
+    c.source ? sourceOf(c.source, c.side) : null,
   );
 }
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ...results.cell_report import CellReport
 from ...results.comparison import PASS
-from ...results.hunk import NOWHERE
+from ...results.hunk import NOWHERE, Hunk
 from ...results.network_result import NetworkResult
 from ..detail import (
     amount,
@@ -26,7 +26,7 @@ from .costs import costs_table
 from .page import Column, Fault, Page, Row, thin_out
 from .pairing import pairing_table
 from .shares import shares_table
-from .side_by_side import HunkView, hunk_view
+from .side_by_side import HunkView, LineOfSide, hunk_view, lines_of_sides
 
 FAULTS = 40  # findings that are listed at the top
 COLUMNS = {
@@ -115,6 +115,8 @@ def _rows(report: NetworkResult, columns: list[Column]) -> list[Row]:
                 explanations=cell.explanations,
                 wrong_side=cell.wrong_side_in_words,
                 graph=cell.graph,
+                lines=_lines(cell.hunk, cell, report),
+                lines_of_causes=[_lines(cause.hunk, cell, report) for cause in cell.causes],
                 comparisons=sorted(
                     cell.comparisons,
                     key=lambda c: (c.status == PASS, *importance(c, report), *(-value for value in c.severity)),
@@ -161,9 +163,18 @@ def _fault(group: list[CellReport], report: NetworkResult) -> Fault:
     )
 
 
+def _lines(hunk: Hunk, cell: CellReport, report: NetworkResult) -> list[LineOfSide]:
+    return lines_of_sides(hunk, _sides(cell, report)) if cell.differences else []
+
+
+def _sides(cell: CellReport, report: NetworkResult) -> tuple[str, str]:
+    """Return the names of the reference and of the side that differs."""
+    return report.reference, side_that_differs(cell, report)
+
+
 def _hunks(cell: CellReport, report: NetworkResult) -> list[HunkView | None]:
     """Return the lines of both sides for each cause, or of a Cell without causes."""
-    sides = report.reference, side_that_differs(cell, report)
+    sides = _sides(cell, report)
     if not cell.causes:
         return [hunk_view(cell.hunk, sides, of_cause=False)]
     before = [NOWHERE, *(cause.hunk for cause in cell.causes)]

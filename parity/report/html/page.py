@@ -12,7 +12,7 @@ from ....runtime.visible import shorten_names, visible_name, visible_text
 from ...results.cause import Cause
 from ...results.cell_graph import CellGraph
 from ...results.comparison import FAIL, NOT_COMPARED, NOT_KNOWN, PASS, Comparison
-from .side_by_side import HunkView, PairingTable
+from .side_by_side import HunkView, LineOfSide, PairingTable
 
 MANY = 20_000
 """Up to this many comparisons that pass, and as many that fail, a page shows every one; see `thin_out`."""
@@ -54,6 +54,9 @@ class Row:
         comparisons: in the order in which they are shown.
         left_out: number of comparisons that aren't shown.
         graph: its program, to draw; None if it isn't known.
+        lines: where it is in the code of each side, the reference first, as its name and `file:line: text`; without
+            those that aren't known.
+        lines_of_causes: the same for each cause, if it is at another place.
     """
 
     path: str
@@ -70,6 +73,8 @@ class Row:
     left_out: int = 0
     wrong_side: str = ""
     graph: CellGraph | None = None
+    lines: Sequence[LineOfSide] = ()
+    lines_of_causes: Sequence[Sequence[LineOfSide]] = ()
 
 
 @dataclass(frozen=True)

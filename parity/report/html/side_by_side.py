@@ -10,6 +10,9 @@ from ...results.hunk import CodeLine, Hunk
 from ..hunks import has_lines_of_both
 from ..layout import from_here
 
+LineOfSide = tuple[str, str]
+"""The name of a side, and a line of its code as `file:line: text`."""
+
 
 @dataclass(frozen=True)
 class CodeBlock:
@@ -82,6 +85,18 @@ def hunk_view(hunk: Hunk, sides: tuple[str, str], *, of_cause: bool) -> HunkView
         return HunkView([Column("both sides", _blocks(hunk.reference))])
     lines = hunk.reference, hunk.candidate
     return HunkView([Column(side, _blocks(of_side)) for side, of_side in zip(sides, lines, strict=True)])
+
+
+def lines_of_sides(hunk: Hunk, sides: tuple[str, str]) -> list[LineOfSide]:
+    """Return the first line of each side, with the side's name; one for both, if they have the same."""
+    if hunk.reference == hunk.candidate:
+        return [("both sides", _in_a_line(hunk.reference[0]))] if hunk else []
+    lines = zip(sides, (hunk.reference, hunk.candidate), strict=True)
+    return [(side, _in_a_line(of_side[0])) for side, of_side in lines if of_side]
+
+
+def _in_a_line(line: CodeLine) -> str:
+    return f"{line.file}:{line.line}: {line.in_words}" if line.file else line.in_words
 
 
 def _blocks(lines: Sequence[CodeLine]) -> list[CodeBlock]:

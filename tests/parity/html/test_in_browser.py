@@ -15,8 +15,10 @@ from cellbridge.parity.report.base import BaseReport
 from cellbridge.parity.report.html.data import MAX_GRAPHS
 from cellbridge.parity.report.html.page import fraction_of_bar
 from cellbridge.parity.report.training_report import TrainingReport
+from cellbridge.parity.results.cause import Cause
 from cellbridge.parity.results.cell_graph import CellGraph, GraphNode
 from cellbridge.parity.results.error_shares import ErrorShares
+from cellbridge.parity.results.hunk import CodeLine, Hunk
 from cellbridge.parity.verdicts.error_maps import error_map
 from tests.parity.hostile import PAYLOADS
 from tests.parity.html.browser import COMMAND, Browser, browser
@@ -208,6 +210,27 @@ def test_a_cell_is_told_with_causes_values_and_bars(opened: Opened) -> None:
     assert page.run("document.querySelectorAll('#detail .error-bar').length") == 7
     assert page.run("document.querySelectorAll('#detail rect.beyond').length") == 2
     assert page.run("document.querySelectorAll('#detail details[open]').length") == 2
+
+
+def test_a_row_has_the_lines_of_both_sides(opened: Opened) -> None:
+    ours, theirs = CodeLine("library.py", 66, "y = gelu(x, 'tanh')"), CodeLine("port.py", 7, "y = gelu(x)")
+    cause = Cause("attribute", "gelu is another one", hunk=Hunk((ours,), (theirs,)))
+    wrong = failing(source="port.py:7: y = gelu(x)")
+    page = opened(
+        report(
+            {"": "Net"},
+            cell("first", "GELU", wrong, causes=[cause]),
+            cell("second", "GELU", wrong, hunk=Hunk((ours,), (theirs,))),
+            cell("third", "GELU", wrong, hunk=Hunk((), (theirs,))),
+        )
+    )
+    lines = "[...document.querySelectorAll('#detail .source')].map(line => line.textContent)"
+    expected = ["torchlibrary.py:66: y = gelu(x, 'tanh')", "interpreterport.py:7: y = gelu(x)"]
+    for path, at_the_top in (("first", expected), ("second", expected), ("third", expected[1:])):
+        page.run(f"location.hash = '#cell={path}'; follow();")
+        shown = page.run(lines)
+        assert shown[: len(at_the_top)] == at_the_top
+        assert all(line.startswith("interpreter") for line in shown[len(at_the_top) :])
 
 
 def test_where_a_tensor_is_wrong_is_drawn_along_axes_of_choice(opened: Opened) -> None:
