@@ -233,10 +233,10 @@ def _files(path: Path) -> list[Path]:
             raise UsageError(f"{path} holds {len(indexes)} indexes of safetensors files: give the one that is meant")
         if indexes:
             return _files_of_index(indexes[0])
-        found = sorted(path.glob(f"*{SUFFIX}"))
-        if not found:
+        files = sorted(path.glob(f"*{SUFFIX}"))
+        if not files:
             raise UsageError(f"{path} holds no {SUFFIX} file")
-        return found
+        return files
     if not path.exists():
         raise UsageError(f"no such file: {path}")
     if path.name.endswith(INDEX_SUFFIX):

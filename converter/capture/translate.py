@@ -313,5 +313,5 @@ def _output_uses(node: fx.Node, count: int) -> tuple[bool, ...]:
     """For each output of a node, whether it has a user."""
     if not isinstance(node.meta.get("val"), (tuple, list)):
         return (bool(node.users),)
-    used = {user.args[1] for user in node.users if user.target is operator.getitem}
-    return tuple(position in used for position in range(count))
+    used_positions = {user.args[1] for user in node.users if user.target is operator.getitem}
+    return tuple(position in used_positions for position in range(count))

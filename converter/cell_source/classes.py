@@ -93,16 +93,16 @@ class Classes:
         return names
 
     def _class(self, name: str, body: Body, arguments: dict[int, str]) -> str:
-        place = -1
+        index = -1
         attributes: list[str] = []
 
         def text(line: str, *, of_self: bool) -> str:
             def fill(hole: int) -> str:
-                nonlocal place
-                place += 1
-                if place not in arguments:
+                nonlocal index
+                index += 1
+                if index not in arguments:
                     return self.literals.text(hole)
-                argument = arguments[place]
+                argument = arguments[index]
                 if of_self and argument not in attributes:
                     attributes.append(argument)
                 return f"self.{argument}" if of_self else argument

@@ -177,10 +177,10 @@ class Construct:
         if result.effect:
             self.effects += 1
             effects = (*effects, self.effects)
-        used = [i for i, value in enumerate(step.outputs) if self.uses[value]]
+        positions = [i for i, value in enumerate(step.outputs) if self.uses[value]]
         hints = [self.hints.get(value, []) for value in step.outputs]
-        if len(used) == 1:
-            (i,) = used
+        if len(positions) == 1:
+            (i,) = positions
             if len(step.outputs) > 1:
                 expression = Expression(expression.within(ATOM) + subscript(result.pattern, i))
             if afters and afters[i] is not None:
@@ -189,9 +189,9 @@ class Construct:
             self.pending[value] = Pending(expression, effects, hints[i], result.fallback)
             if self.uses[value] > 1 or result.apart or value in self.assigned:
                 self._emit(value)
-        elif used or result.effect:
+        elif positions or result.effect:
             self._emit_before(effects)
-            targets = [value if self.uses[value] else None for value in step.outputs] if used else []
+            targets = [value if self.uses[value] else None for value in step.outputs] if positions else []
             self.statements.append(Statement(expression.text, targets, result.pattern, hints, result.fallback))
             for value, after in zip(step.outputs, afters, strict=False):
                 if after is not None and self.uses[value]:

@@ -73,7 +73,7 @@ class Reader:
         """Return a constant of the program."""
         return self.builder.constant(array)
 
-    def known(self, x: SymbolicTensor) -> np.ndarray[Any, Any] | None:
+    def constant_value(self, x: SymbolicTensor) -> np.ndarray[Any, Any] | None:
         """Return the array of a constant; None for what is computed when the program runs."""
         for constant in self.builder.constants:
             if constant.value is x.value:

@@ -296,7 +296,7 @@ class GraphWriter:
             self.tracer,
             tuple(None if value is None else value.type for value in node.inputs),
             tuple(value.type for value in node.outputs),
-            tuple(value in self.network.used for value in node.outputs),
+            tuple(value in self.network.used_values for value in node.outputs),
             tuple(value in fixed for value in node.inputs),
             self.sizes,
             self.placement,

@@ -88,8 +88,8 @@ class TorchNetwork(structure.Network[TorchModule]):
         for qualified, name, value in stored:
             module, attribute = self.add_state(qualified, name, value)
             module.qualified[attribute], module.values[attribute] = qualified, value
-        self.used = {value for node in self.nodes for value in node.inputs if value is not None}
-        self.used |= {*self.program.outputs, *self.program.updates.values()}
+        self.used_values = {value for node in self.nodes for value in node.inputs if value is not None}
+        self.used_values |= {*self.program.outputs, *self.program.updates.values()}
         self.fixed = {*self.constants, *(buffer.value for buffer in self.program.buffers.values())}
         called = {0} | {part for flow in self.flows for part in flow.body if isinstance(part, int)}
         for flow in self.flows:

@@ -109,8 +109,8 @@ def index_add(
 ) -> Any:
     """index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
     x, axis, rows, updates = _slices(self, dim, index, source)
-    written = indexing.index_add(x, rows, updates if alpha == 1 else updates * alpha, axis=axis)
-    return shaping.reshape(written, shape=self.shape) if self.ndim == 0 else written
+    result = indexing.index_add(x, rows, updates if alpha == 1 else updates * alpha, axis=axis)
+    return shaping.reshape(result, shape=self.shape) if self.ndim == 0 else result
 
 
 @aten("aten.index_copy.default")
@@ -118,8 +118,8 @@ def index_copy(context: Context, self: SymbolicTensor, dim: int, index: Symbolic
     """index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"""
     x, axis, rows, updates = _slices(self, dim, index, source)
     lines = shaping.reshape(rows, shape=(*[1] * axis, rows.shape[0], *[1] * (x.ndim - axis - 1)))
-    written = indexing.scatter(x, shaping.expand(lines, shape=updates.shape), updates, axis=axis)
-    return shaping.reshape(written, shape=self.shape) if self.ndim == 0 else written
+    result = indexing.scatter(x, shaping.expand(lines, shape=updates.shape), updates, axis=axis)
+    return shaping.reshape(result, shape=self.shape) if self.ndim == 0 else result
 
 
 @aten("aten.index_fill.int_Scalar")
@@ -181,8 +181,8 @@ def put(
 ) -> Any:
     """put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
     flat, places, updates = (shaping.reshape(t, shape=(product(t.shape),)) for t in (self, index, source))
-    written = _scatter(flat, 0, places, updates, "add" if accumulate else "none")
-    return shaping.reshape(written, shape=self.shape)
+    result = _scatter(flat, 0, places, updates, "add" if accumulate else "none")
+    return shaping.reshape(result, shape=self.shape)
 
 
 @aten("aten.masked_scatter.default")
@@ -197,8 +197,8 @@ def masked_scatter(context: Context, self: SymbolicTensor, mask: SymbolicTensor,
     if count == 0:
         return x
     last = operands(context, INT64, count)[0] - one
-    taken = indexing.take(shaping.reshape(source, shape=(count,)), elementwise.minimum(before, last), axis=0)
-    return elementwise.where(chosen, shaping.reshape(taken, shape=context.shape), x)
+    elements = indexing.take(shaping.reshape(source, shape=(count,)), elementwise.minimum(before, last), axis=0)
+    return elementwise.where(chosen, shaping.reshape(elements, shape=context.shape), x)
 
 
 ROWS: dict[str, Row] = {

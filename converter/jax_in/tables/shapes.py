@@ -105,7 +105,7 @@ def rev(reader: Any, x: Any, *, dimensions: Sequence[int]) -> Any:
 @primitive("pad")
 def pad(reader: Any, x: Any, value: Any, *, padding_config: Sequence[tuple[int, int, int]]) -> Any:
     """lax.pad: padding before and after each axis, and between its elements."""
-    constant = reader.known(value)
+    constant = reader.constant_value(value)
     if constant is None:
         raise Unsupported("padding with a value that is known only when the program runs")
     number = constant.item()

@@ -101,7 +101,7 @@ class _Check:
             why = "the prompt has one token" if length == 1 else "it takes no mask"
             notes += [f"not computed in a batch with padding, since {why}"] if has_tokens else []
         self.progress.stage("compare", 1 + len(modes))
-        self.truth, self.own = self._rows(wholes, "float64"), self._rows(wholes, self.dtype)
+        self.truth, self.working = self._rows(wholes, "float64"), self._rows(wholes, self.dtype)
         self.progress.advance()
         sides = [mode.name for mode in modes] + ([RECORDED] if recorded is not None else [])
         all_comparisons: list[tuple[str, Comparison]] = []
@@ -117,7 +117,7 @@ class _Check:
             all_comparisons += placing.comparisons(mode, comparisons, cells)
             if has_tokens:
                 bar = max((comparison.bar for comparison in comparisons if comparison.check == "rounding"), default=0.0)
-                pairs = [(self.truth[row], self.own[row]) for row, _ in mode.rows]
+                pairs = [(self.truth[row], self.working[row]) for row, _ in mode.rows]
                 truth, working = zip(*pairs, strict=True)
                 rates.append(likelihoods(mode.name, truth, working, logits, bar))
             self.progress.advance()
@@ -130,7 +130,7 @@ class _Check:
             notes += [program.refusal] if program.refusal else []
         if recorded is not None:
             all_comparisons += [
-                ("", comparison) for comparison in recorded.compare(self.truth, self.own, Tolerance(self.dtype))
+                ("", comparison) for comparison in recorded.compare(self.truth, self.working, Tolerance(self.dtype))
             ]
         for path, comparison in all_comparisons:
             cells[path].comparisons.append(comparison)
@@ -172,7 +172,7 @@ class _Check:
         for check, dtype in (("meaning", "float64"), ("rounding", self.dtype)):
             logits, states[check] = self._run(mode, dtype)
             for number, (row, _) in enumerate(mode.rows):
-                fields = judge_values(self.dtype, check, logits[number], self.truth[row], self.own[row])
+                fields = judge_values(self.dtype, check, logits[number], self.truth[row], self.working[row])
                 comparisons.append(
                     Comparison(mode.name, check, "end to end", "output", "logits", 0, input=number + 1, **fields)
                 )
@@ -205,7 +205,9 @@ class _Check:
         for side, check, dtype in runs:
             outputs = program.in_interpreter(dtype) if dtype else program.in_onnxruntime()
             for number, logits in enumerate(outputs if outputs is not None else ()):
-                fields = judge_values(self.dtype, check, logits, self.truth[number][prompt:], self.own[number][prompt:])
+                fields = judge_values(
+                    self.dtype, check, logits, self.truth[number][prompt:], self.working[number][prompt:]
+                )
                 yield Comparison(side, check, "end to end", "output", "logits", 0, input=number + 1, **fields)
 
 

@@ -131,9 +131,9 @@ class Search:
         for count in counts:
             for chosen in combinations(others, count):
                 for values in product(*(options(respect, rule) for respect in chosen)):
-                    respects, tried = [*chosen, *numbers.values()], [*values, *starts.values()]
-                    estimate, _ = self._estimate(names, respects, tried)
-                    if finding := self._rounded(names, respects, estimate, tried):
+                    respects, candidates = [*chosen, *numbers.values()], [*values, *starts.values()]
+                    estimate, _ = self._estimate(names, respects, candidates)
+                    if finding := self._rounded(names, respects, estimate, candidates):
                         return finding
         return None
 

@@ -95,7 +95,7 @@ def _proposals(
         starts = sums if zeroed else carry_over(sums, results)
         for number in plain_numbers(_largest_factor(starts, results)):
             yield replace(like, factor=number, zeroed=zeroed)
-        for clip in sorted(CLIPS[1:], key=lambda one: one != like.clip):
+        for clip in sorted(CLIPS[1:], key=lambda kind: kind != like.clip):
             for scale in dict.fromkeys((like.factor, factor, _largest_factor(starts, results))):
                 limit = _limit([_times(step, scale) for step in starts], results, clip)
                 for number in plain_numbers(limit):
