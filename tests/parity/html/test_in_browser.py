@@ -230,7 +230,7 @@ def test_a_row_has_the_lines_of_both_sides(opened: Opened) -> None:
         page.run(f"location.hash = '#cell={path}'; follow();")
         shown = page.run(lines)
         assert shown[: len(at_the_top)] == at_the_top
-        assert all(line.startswith("interpreter") for line in shown[len(at_the_top) :])
+        assert all(line.startswith(("interpreter", "onnxruntime")) for line in shown[len(at_the_top) :])
 
 
 def test_where_a_tensor_is_wrong_is_drawn_along_axes_of_choice(opened: Opened) -> None:
