@@ -110,22 +110,33 @@ def _assigned(of_file: Sequence[_Group], of_module: Sequence[_Group], file: Prog
     possible: list[tuple[int, float, int, int, int, Pair]] = []
     for i, one in enumerate(of_file):
         for j, other in enumerate(of_module):
-            if (pair := _of_the_same_shapes(one, other)) is not None:
+            for pair in _of_the_same_shapes(one, other):
                 alike = _cosine(images(pair.file, file), images(pair.module, module))
                 likeness = alike if alike >= SIMILAR else 0.0
                 possible.append((-len(one.shared & other.shared), -likeness, abs(i - j), i, j, pair))
-    files: set[int] = set()
+    files: dict[int, list[AffinePart]] = {}
     modules: set[int] = set()
     for *_, i, j, pair in sorted(possible, key=lambda entry: entry[:5]):
-        if i not in files and j not in modules:
-            files.add(i)
+        if j not in modules and all(_are_apart(pair.file, part) for part in files.get(i, ())):
+            files.setdefault(i, []).append(pair.file)
             modules.add(j)
             yield pair
 
 
-def _of_the_same_shapes(file: _Group, module: _Group) -> Pair | None:
-    pairs = (Pair(m, f) for f in file.parts for m in module.parts if f.shapes == m.shapes)
-    return next(pairs, None)
+def _of_the_same_shapes(file: _Group, module: _Group) -> Iterator[Pair]:
+    """Yield the pairs of parts with the first shapes that both groups have; a file may have several with its weights.
+
+    One product there may be divided into those of several Cells.
+    """
+    shapes = next((m.shapes for m in module.parts if any(f.shapes == m.shapes for f in file.parts)), None)
+    first = next(m for m in module.parts if shapes in (None, m.shapes))
+    yield from (Pair(first, f) for f in file.parts if shapes is not None and f.shapes == shapes)
+
+
+def _are_apart(one: AffinePart, other: AffinePart) -> bool:
+    """Whether none of two parts is computed from the other."""
+    ends = [{value for node in part.nodes for value in node.outputs} for part in (one, other)]
+    return one.result not in ends[1] and other.result not in ends[0]
 
 
 def _cosine(arrays: Sequence[Array], others: Sequence[Array]) -> float:

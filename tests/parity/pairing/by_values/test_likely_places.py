@@ -95,7 +95,28 @@ class Port(nn.Module):
         return self.head((y + z).mean(-1))  # type: ignore[no-any-return]
 
 
-def compared(weights: Mapping[str, float] | None = None, dilation: int = 2, bias: float = 0.0) -> Report:
+class Fused(nn.Module):
+    """A port with one weight for both products that are given the same tensor."""
+
+    def __init__(self, port: Port) -> None:
+        super().__init__()
+        pairs = zip(port.rights, port.lefts, strict=True)
+        self.both = nn.ParameterList(torch.cat([layer.weight for layer in pair]) for pair in pairs)  # type: ignore[misc]
+        self.outs, self.convs, self.head = port.outs, port.convs, port.head
+
+    def forward(self, x: Tensor) -> Tensor:
+        for weight, out in zip(self.both, self.outs, strict=True):
+            right, left = nn.functional.linear(x, weight).chunk(2, -1)
+            x = x + out(right * left.tanh())
+        y = z = x.mT
+        for conv in self.convs:
+            z = conv(nn.functional.pad(z, (2 * conv.dilation[0], 0))).relu()  # type: ignore[index, operator]
+        return self.head((y + z).mean(-1))  # type: ignore[no-any-return]
+
+
+def compared(
+    weights: Mapping[str, float] | None = None, dilation: int = 2, bias: float = 0.0, *, is_fused: bool = False
+) -> Report:
     """Compare the port with weights of another scale: of an update, or of a convolution's gain."""
     torch.manual_seed(1)
     module = Network()
@@ -109,7 +130,7 @@ def compared(weights: Mapping[str, float] | None = None, dilation: int = 2, bias
                 mixer = getattr(module, ("first", "second")[int(number)])
                 port.get_parameter(f"{name}.weight").copy_(getattr(mixer, kind[:-1]).merged(scale))
         port.head.bias += bias
-    return parity.compare(module, port, (torch.randn(3, 7, WIDTH),), seed=0)
+    return parity.compare(module, Fused(port) if is_fused else port, (torch.randn(3, 7, WIDTH),), seed=0)
 
 
 @pytest.mark.parametrize(
@@ -118,6 +139,7 @@ def compared(weights: Mapping[str, float] | None = None, dilation: int = 2, bias
         ({}, set()),
         ({"weights": {"rights.0": 1.0, "lefts.1": 1.0, "convs.0": 2.0}}, {"first.right", "second.left", "near.conv"}),
         ({"dilation": 1}, {"far.conv"}),
+        ({"weights": {"rights.0": 1.0, "lefts.0": 1.0}, "is_fused": True}, {"first.right", "first.left"}),
     ],
 )
 def test_products_that_agree_with_nothing_are_placed_by_structure(fault: dict[str, object], failing: set[str]) -> None:
