@@ -96,8 +96,8 @@ def source_of(node: fx.Node) -> Source:
         return Source("", 0, "", str(node.target), settings)
     of_model = [f for f in frames if is_model_code(f["file"])] or frames
     start = max((n for n, f in enumerate(of_model) if f["name"] == "forward"), default=0)
-    of_user = [f for f in of_model[start:] if not _is_installed(f["file"])]
-    innermost = (of_user or of_model[start:])[-1]
+    user_frames = [f for f in of_model[start:] if not _is_installed(f["file"])]
+    innermost = (user_frames or of_model[start:])[-1]
     return Source(innermost["file"], int(innermost["line"]), innermost["text"].strip(), str(node.target), settings)
 
 

@@ -76,8 +76,8 @@ class _OwnGradient(torch.autograd.Function):
             raise NotImplementedError(ctx.refusal)
         passed, operands = ctx.saved_tensors[: ctx.outputs], ctx.saved_tensors[ctx.outputs :]
         output_cotangents = [g for g, y in zip(cotangents, passed, strict=True) if y.is_floating_point()]
-        gradient_of = iter(_tuple(ctx.pull(*operands, *passed, *output_cotangents)))
-        gradients = [next(gradient_of, None) if x.is_floating_point() else None for x in operands]
+        operand_gradients = iter(_tuple(ctx.pull(*operands, *passed, *output_cotangents)))
+        gradients = [next(operand_gradients, None) if x.is_floating_point() else None for x in operands]
         return None, None, None, *(None for _ in passed), *gradients
 
 

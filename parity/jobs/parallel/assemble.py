@@ -70,8 +70,8 @@ def _write(
             if values[0].shape == truth.parameters[name].shape and not _alike(values):
                 differences[name] = None
     for name, gradient in truth.records.gradients.parameters.items():
-        of_runs = [run.records.gradients.parameters.get(name) for run in runs]
-        gradients = [part for part in of_runs if part is not None]
+        by_run = [run.records.gradients.parameters.get(name) for run in runs]
+        gradients = [part for part in by_run if part is not None]
         if gradient is not None and len(gradients) == len(runs):
             whole = _whole(gradients, gradient)
             recorder.parameter(name, gradient=gradients[0] if whole is None else whole)

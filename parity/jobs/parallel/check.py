@@ -137,8 +137,8 @@ def _explain(report: Report, reference: Recording, differences: Collection[str],
         expected: dict[str, Array] = {}
         actual: dict[str, list[Array]] = {}
         for name in failing:
-            of_runs = [run.records.gradients.parameters.get(name) for run in runs]
-            gradients, true = [gradient for gradient in of_runs if gradient is not None], truth.get(name)
+            by_run = [run.records.gradients.parameters.get(name) for run in runs]
+            gradients, true = [gradient for gradient in by_run if gradient is not None], truth.get(name)
             if (
                 true is not None
                 and len(gradients) == ranks

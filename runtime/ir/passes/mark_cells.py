@@ -67,8 +67,8 @@ class _Order:
             self.needs[node] = makers | {size_producers[name] for name in symbols_used(node) if name in size_producers}
         self.outside: dict[int, set[Node]] = {}
         for number, nodes in self.inside.items():
-            of_call = set(nodes)
-            self.outside[number] = {need for node in nodes for need in self.needs[node]} - of_call
+            own_nodes = set(nodes)
+            self.outside[number] = {need for node in nodes for need in self.needs[node]} - own_nodes
         self.done: set[Node] = set()
 
     def run(self) -> _Call:
