@@ -46,6 +46,8 @@ OPT = "model.decoder.layers.0 model.decoder.layers.1"
 MIXER = "blocks.0 blocks.1"
 CONVNEXT = "encoder.stages.0.layers.0 encoder.stages.1.layers.0 encoder.stages.1.layers.1"
 
+PERCEIVER_GATES = " ".join(f"layers.{i}.{n}.fn.net.1" for i in (0, 1) for n in (1, 3))
+
 
 def weight(
     network: str, label: str, cells: str, old: str, new: str, words: str | tuple[str, ...], **more: Any
@@ -63,6 +65,7 @@ ALSO_RIGHT = {
     ("decoders/neox split", "q, k and v one after the other"): inside(NEOX, "attention"),
     ("swin/microsoft", "distances the other way"): inside(SWIN, "attention"),
     ("translator/annotated", "scale of the embeddings left out"): "tgt_embed",
+    ("perceiver/torch attention", "gate and value exchanged"): PERCEIVER_GATES,
 }
 """By pair and fault, other Cells that are right: rows in another order are also code that reads them wrongly."""
 
@@ -227,6 +230,18 @@ _FAULTS = [
            inside(LLAMA, "self_attn.q_norm") + " " + inside(LLAMA, "self_attn.k_norm"), "    return ListQwen(",
            "    lists[\"q_gain\"], lists[\"k_gain\"] = lists[\"k_gain\"], lists[\"q_gain\"]\n    return ListQwen(",
            ("exchange|has the values",)),
+    fault("densenet/channels last", "largest of the window", "features.transition1.pool", "c).mean(dim=(2, 4))",
+          "c).amax(dim=(2, 4))", "pooling", "max|mean|avg", kind=BOTH),
+    weight("densenet/channels last", "channels of the last norm not turned", "features.norm5",
+           "put(\"last\", \"features.norm5\", None, LAYERS[-1])", "put(\"last\", \"features.norm5\", None, 0)",
+           "order|permut|roll|rows|revers|shift", kind=(*ANY_KIND, "state")),
+    fault("perceiver/torch attention", "silu instead of gelu", PERCEIVER_GATES, "F.gelu(self.gate(y)) * self.value(y)",
+          "F.silu(self.gate(y)) * self.value(y)", "activation", "gelu silu", kind=BOTH),
+    weight("perceiver/torch attention", "gate and value exchanged",
+           " ".join(f"layers.{i}.{n}.fn.net.0" for i in (0, 1) for n in (1, 3)),
+           "state |= {f\"{here}.value.{part}\": first, f\"{here}.gate.{part}\": second}",
+           "state |= {f\"{here}.value.{part}\": second, f\"{here}.gate.{part}\": first}",
+           ("exchange|has the values|order",)),
 ]  # fmt: skip
 
 FAULTS: dict[str, list[PortFault]] = {}
