@@ -31,7 +31,11 @@ class _Bypasses:
         self.found = found
         self.at: dict[Value, list[tuple[int, Key]]] = {}
         self.ways: dict[tuple[int, str], list[Key]] = {}
+        self.passed_on: dict[Value, list[int]] = {}
         for number, key, value in found.events:
+            if key.kind == OUTPUT:
+                for part in self._parts(value):
+                    self.passed_on.setdefault(part, []).append(number)
             self.at.setdefault(value, []).append((number, key))
             self.ways.setdefault((number, key.kind), []).append(key)
         self.keys: set[Key] = set()
@@ -42,6 +46,7 @@ class _Bypasses:
         polluted: dict[Value, None] = {}
         for value, using in self._uses():
             left, entered = self._missing(value, using)
+            left += self._taken_before(value, using)
             if left or entered:
                 polluted[value] = None
             for way in (*((call, OUTPUT) for call in left), *((call, INPUT) for call in entered)):
@@ -80,6 +85,25 @@ class _Bypasses:
             [call for call in left if (call, OUTPUT) not in crossed],
             [call for call in entered if (call, INPUT) not in crossed],
         )
+
+    def _parts(self, value: Value) -> Iterator[Value]:
+        """Yield the values of which a result is put together."""
+        node = self.program.producers.get(value)
+        if node is not None and node.op == "concat":
+            yield from (operand for operand in node.inputs if operand is not None)
+
+    def _taken_before(self, value: Value, using: int) -> list[int]:
+        """Return the calls that pass on a value of others as a part of their result, where it isn't taken from that.
+
+        A dense block returns what it was given beside what it has computed. A network that puts these together in
+        another order takes the first part from where the block did.
+        """
+        computing = self._computing(value)
+        return [
+            call
+            for call in self.passed_on.get(value, ())
+            if not self.found.is_inside(using, call) and not self.found.is_inside(computing, call)
+        ]
 
     def _around(self, call: int) -> Iterator[int]:
         """Yield a call and those around it, without the root."""
