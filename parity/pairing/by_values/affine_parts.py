@@ -91,6 +91,20 @@ class AffineParts:
             self._source[node.outputs[0]] is None and not get(node.op).traits.moves for node in users
         )
 
+    def is_used_alone(self, part: AffinePart) -> bool:
+        """Whether nothing else uses what a part computes from its source with weights on the way.
+
+        One product for keys and values isn't a part of the keys alone.
+        """
+        weighted = set(part.stored)
+        for node in part.nodes:
+            if not weighted.isdisjoint(node.inputs):
+                weighted.update(node.outputs)
+        between = {value for value in weighted if self._source[value] is not None and value is not part.result}
+        own = set(part.nodes)
+        uses = (value for node in self.program.nodes if node not in own for value in node.inputs)
+        return between.isdisjoint((*self.program.outputs, *uses))
+
     def _source_of(self, node: Node, value: Value) -> Value | None:
         operands = [operand for operand in node.inputs if operand is not None]
         varying = [operand for operand in operands if self._source[operand] is not None]

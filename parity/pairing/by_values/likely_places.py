@@ -9,7 +9,7 @@ afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -72,8 +72,11 @@ def likely_places(
     in_file = {by_name[other]: name for name, other in known.items() if other in by_name}
     weights = {v for v, name in in_file.items() if name in wanted}
     weights |= {by_name[name] for name in unknown if name in by_name and is_floating(by_name[name].dtype)}
-    of_module = list(_groups(plain, {v for v, name in in_module.items() if name in wanted}, in_module))
-    of_file = list(_groups(program, weights, in_file))
+    module_parts, file_parts = AffineParts(plain), AffineParts(program)
+    asked = {v for v, name in in_module.items() if name in wanted}
+    alone = (part for part in module_parts.using(asked) if module_parts.is_used_alone(part))
+    of_module = list(_groups(alone, asked, in_module))
+    of_file = list(_groups(file_parts.using(weights), weights, in_file))
     pairs = list(_assigned(of_file, of_module, program, plain))
     if not pairs:
         return None
@@ -87,15 +90,15 @@ def likely_places(
     return LikelyPlaces(result, {key: places[value] for key, value in at_boundaries.items() if value in places})
 
 
-def _groups(program: Program, weights: AbstractSet[Value], names: Mapping[Value, str]) -> Iterator[_Group]:
+def _groups(parts: Iterable[AffinePart], weights: AbstractSet[Value], names: Mapping[Value, str]) -> Iterator[_Group]:
     """Yield the parts that use as many of these weights as any other from the same source, by these weights."""
     of_weights: dict[AbstractSet[Value], list[AffinePart]] = {}
-    for part in AffineParts(program).using(weights):
+    for part in parts:
         if part.shapes is not None:
             of_weights.setdefault(part.stored & weights, []).append(part)
-    for used, parts in of_weights.items():
+    for used, alike in of_weights.items():
         if not any(used < other for other in of_weights):
-            yield _Group(parts, {names[value] for value in parts[0].stored if value in names})
+            yield _Group(alike, {names[value] for value in alike[0].stored if value in names})
 
 
 def _assigned(of_file: Sequence[_Group], of_module: Sequence[_Group], file: Program, module: Program) -> Iterator[Pair]:

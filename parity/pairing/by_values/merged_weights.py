@@ -90,7 +90,7 @@ def _pairs(
     asked = {shapes for _, shapes in of_file}
     by_shapes: dict[tuple[object, ...], list[tuple[AffinePart, list[Array]]]] = {}
     for part in module.using(wanted):
-        if (shapes := part.shapes) in asked and shapes is not None:
+        if (shapes := part.shapes) in asked and shapes is not None and module.is_used_alone(part):
             by_shapes.setdefault(shapes, []).append((part, part.images(module.program)))
     used: set[Value] = set()
     for part, shapes in of_file:

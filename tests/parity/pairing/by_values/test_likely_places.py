@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
+from benchmarks.twins.measuring import faults_of
+from benchmarks.twins.twin import twins
 from cellbridge import parity
 from cellbridge.parity.report.report import Report
 
@@ -157,3 +159,12 @@ def test_an_update_without_its_scale_is_named() -> None:
     report = compared({"lefts.0": 1.0})
     assert report.failing == ["first.left"], str(report)
     assert "the scale 3 isn't applied" in str(report), str(report)
+
+
+def test_a_product_for_keys_and_values_isn_t_put_in_place_of_the_keys_alone() -> None:
+    twin = twins()["perceiver/torch attention"]
+    reference = twin.reference()
+    candidate = twin.candidate(reference, [faults_of(twin)["code"]])
+    report = parity.compare(reference, candidate, twin.arguments(), probe=False)
+    assert report.failing
+    assert not [path for path in report.failing if "net" not in path], str(report)
