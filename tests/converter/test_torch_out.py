@@ -550,4 +550,4 @@ def test_a_value_is_let_go_when_nothing_needs_it_any_more(made: nn.Module) -> No
     for graph in (vars(inner)["_cell"].graph for inner in made.modules() if "_cell" in vars(inner)):
         let_go = [place for step in graph.steps for place in step.unneeded]
         assert len(let_go) == len(set(let_go))
-        assert {step.place for step in graph.steps} - set(let_go) == {graph.result}
+        assert {step.result for step in graph.steps} - set(let_go) == {graph.result}
