@@ -21,7 +21,7 @@ from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import CellCall
 from ..structure.program_names import named_modules
 from .containers import is_stateful, open_containers
-from .replaced_forward import replaced_forward
+from .replaced_method import replaced_method
 
 
 class Visitor:
@@ -97,7 +97,7 @@ def watch(
             stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
             stack.callback(module.register_forward_hook(after, with_kwargs=True).remove)
             if catch and path:
-                stack.enter_context(replaced_forward(module, watcher.catching(module)))
+                stack.enter_context(replaced_method(module, "forward", watcher.catching(module)))
         yield
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...converter.capture.replaced_method import replaced_method
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import CellCall, as_dtype, is_floating
 from ..correspondence.cells import Pairing
@@ -286,15 +287,8 @@ class Watcher:
                 self.fed_tensors += [x for x in active.inputs if self.framework.is_tracked(x)]
                 return outputs
 
-        own_construct = vars(cell).get("construct")
-        vars(cell)["construct"] = guarded
-        try:
+        with replaced_method(cell, "construct", guarded):
             yield
-        finally:
-            if own_construct is None:
-                del vars(cell)["construct"]
-            else:
-                vars(cell)["construct"] = own_construct
 
     def _note_exception(self, error: Exception) -> None:
         """Attribute an exception to the innermost running call; note it once, however far it propagates."""

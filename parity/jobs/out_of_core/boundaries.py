@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from ....converter.capture.containers import open_containers
 from ....converter.capture.export_errors import eager_error
 from ....converter.capture.modes import in_mode
-from ....converter.capture.replaced_forward import replaced_forward
+from ....converter.capture.replaced_method import replaced_method
 from ....converter.dtypes import is_inexact
 from ....converter.mapped_weights import MappedWeights
 from ....converter.seed import manual_seed
@@ -175,7 +175,7 @@ def run_in_parts(
         stack.enter_context(_without_gradients(frozen))
         stack.enter_context(torch.set_grad_enabled(options.grads))
         for part in parts:
-            stack.enter_context(replaced_forward(part.module, run.forward_of(part)))
+            stack.enter_context(replaced_method(part.module, "forward", run.forward_of(part)))
         arguments = pytree.tree_map_only(
             torch.Tensor, _with_gradient if options.grads else _detached, (args, dict(kwargs))
         )

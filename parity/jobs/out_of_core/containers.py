@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ....converter.capture.replaced_forward import replaced_forward
+from ....converter.capture.replaced_method import replaced_method
 from .boundaries import NetworkCall, PartCall, placed_tensors
 from .division import Part
 
@@ -33,7 +33,7 @@ def without_parts(network: torch.nn.Module, parts: Sequence[Part], call: Network
                 }
                 vars(owner)[name].clear()
                 vars(owner)[name].update(outside)
-        with replaced_forward(network, _around_parts(network.forward, parts, call.calls)):
+        with replaced_method(network, "forward", _around_parts(network.forward, parts, call.calls)):
             yield
     finally:
         for owner, state in kept:
@@ -64,7 +64,7 @@ def _around_parts(original: Callable[..., Any], parts: Sequence[Part], calls: Se
 
         with contextlib.ExitStack() as stack:
             for part in parts:
-                stack.enter_context(replaced_forward(part.module, returning(part.path)))
+                stack.enter_context(replaced_method(part.module, "forward", returning(part.path)))
             return original(*args, **kwargs), received
 
     return forward

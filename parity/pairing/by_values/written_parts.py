@@ -87,7 +87,8 @@ def _with_stored(part: AffinePart, value: Value, module: Program) -> AffinePart:
 def _with_attributes(pair: Pair, file: Program, module: Program) -> Written | None:
     """Return a pair in which the nodes of the module have the attributes of the file's of the same ops."""
     own = _single(pair.file.nodes)
-    positions = [at for at, node in enumerate(pair.module.nodes) if node.op in own.keys() & _single(pair.module.nodes)]
+    shared = own.keys() & _single(pair.module.nodes)
+    positions = [at for at, node in enumerate(pair.module.nodes) if node.op in shared]
     plain, images = pair.module.program(module), pair.file.images(file)
     both = [(node, own[node.op]) for node in (pair.module.nodes[at] for at in positions)]
     ways = [_attributes(node, other, pair.file.nodes) for node, other in both]

@@ -19,7 +19,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ....converter.capture.containers import open_containers
-from ....converter.capture.replaced_forward import replaced_forward
+from ....converter.capture.replaced_method import replaced_method
 from ....runtime.errors import CellbridgeError
 from ....runtime.tree import Structure, unflatten
 from ...correspondence.structures import kind_of, match_results
@@ -280,5 +280,5 @@ def returning(
         return build([tensors[place] for place in places])
 
     selected.__wrapped__ = type(module).forward  # type: ignore[attr-defined]
-    with replaced_forward(module, MethodType(selected, module)):
+    with replaced_method(module, "forward", MethodType(selected, module)):
         yield

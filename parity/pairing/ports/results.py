@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ....converter.capture.replaced_method import replaced_method
 from ...options import Options
 from ...sides.cell_arguments import output_tensors, result_structure
 from ...sides.cell_side import CellSide
@@ -36,7 +37,7 @@ def common_results(reference: TorchSide, side: CellSide, options: Options) -> It
         own.append(Returned(result_structure(result, is_tensor), arrays))
         return result
 
-    with _changing_result(side.cell, keep):
+    with replaced_method(side.cell, "construct", _changing_result(side.cell, keep)):
         side.run(Run(dtype, FORWARD, ReferenceRun.of(truth)))
     there = returned(truth)
     answers = answers_between(there, own[-1], options, is_port=True) if own and there is not None else None
@@ -51,25 +52,17 @@ def common_results(reference: TorchSide, side: CellSide, options: Options) -> It
 
     with (
         returning(reference.module, [i for i, _ in answers.pairs], build, []),
-        _changing_result(side.cell, select),
+        replaced_method(side.cell, "construct", _changing_result(side.cell, select)),
     ):
         yield answers
 
 
-@contextlib.contextmanager
-def _changing_result(cell: Any, change: Callable[[Any], Any]) -> Iterator[None]:
-    """Within the context, a Cell returns something else, made of its result."""
-    construct, own = cell.construct, vars(cell).get("construct")
+def _changing_result(cell: Any, change: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return a Cell's `construct` that returns something else, made of its result."""
+    construct = cell.construct
 
     @functools.wraps(construct)
     def changed(*args: Any, **kwargs: Any) -> Any:
         return change(construct(*args, **kwargs))
 
-    vars(cell)["construct"] = changed
-    try:
-        yield
-    finally:
-        if own is None:
-            del vars(cell)["construct"]
-        else:
-            vars(cell)["construct"] = own
+    return changed
