@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +11,9 @@ from .layers.network import CellModule
 from .text.expressions import Literals, fill_holes, holes, identifier, skeleton
 from .text.helpers import HELPERS
 from .text.layout import INDENT, lay_out
+
+TAKEN = (*HELPERS, *dir(builtins))
+"""Names that no class gets: a class `open` or `len` would hide the function from the rest of the source."""
 
 
 @dataclass
@@ -52,7 +56,7 @@ class Classes:
     def __init__(self, literals: Literals, last: str) -> None:
         self.literals = literals
         self.texts: list[str] = []
-        self.last = unique_name(identifier(last, "Network"), HELPERS, joint="")
+        self.last = unique_name(identifier(last, "Network"), TAKEN, joint="")
         self.names: list[str] = []
 
     def add(self, bodies: Sequence[tuple[CellModule, Body]]) -> dict[CellModule, str]:
@@ -75,7 +79,7 @@ class Classes:
         return expressions
 
     def _name(self, class_name: str) -> str:
-        name = unique_name(identifier(class_name, "Network"), [self.last, *self.names, *HELPERS], joint="")
+        name = unique_name(identifier(class_name, "Network"), [self.last, *self.names, *TAKEN], joint="")
         self.names.append(name)
         return name
 

@@ -176,3 +176,13 @@ def _assert_same(program: Program) -> None:
     """The written network gives what the program gives."""
     found = network_of(program)(CellTensor(X.numpy()))
     np.testing.assert_allclose(found.asnumpy(), program(X.numpy()), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["open", "print", "Exception"])
+def test_a_class_with_the_name_of_a_builtin_gets_another(name: str) -> None:
+    inner = type(name, (nn.Linear,), {"__module__": "network"})
+    network = nn.Sequential(inner(4, 4), nn.ReLU(), type(name, (Sized,), {"__module__": "network"})())
+    source = to_cell_source(from_torch(network, (X,)))
+    assert f"class {name}(" not in source
+    assert f"class {name}2(" in source
+    assert_port(network, X)
