@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ..correspondence.cells import Pairing
+from ..correspondence.layouts import Layout
 from ..judging.trial import Trial
 from ..pairing.ports.alignment import Alignment, align
 from ..pairing.ports.results import common_results
@@ -16,7 +17,6 @@ from ..results.modes import mode_notes
 from ..results.structure import OTHER_PARTS, StructureDifference
 from ..sides.cell_side import CellSide
 from ..sides.frameworks import Framework
-from ..sides.layouts import Layout
 from ..sides.records import Key
 from ..sides.reported_cells import owner
 from ..sides.torch_side import TorchSide
@@ -106,7 +106,7 @@ def _mismatches(side: str, weights: Weights) -> list[tuple[str, Comparison]]:
 def _notes(weights: Weights, side: CellSide, alignment: Alignment) -> list[str]:
     notes = []
     for path in dict.fromkeys(key.path for key in alignment.layouts):
-        shapes = next(f"{list(x.after)} for {list(x.before)}" for k, x in alignment.layouts.items() if k.path == path)
+        shapes = next(f"{list(x.source)} for {list(x.target)}" for k, x in alignment.layouts.items() if k.path == path)
         notes.append(f"{path} has tensors in another layout in the Cell, {shapes}; they are compared in torch's layout")
     if "meaning" not in side.framework.checks:
         notes.append(f"{side.name} was judged by rounding only: it has no kernels in float64 for many operators")

@@ -1,4 +1,4 @@
-"""Layouts: how the elements of a module's tensor lie in a value of a file, of another shape or with other axes."""
+"""Layouts: how the elements of a module's tensor lie in a candidate's, of another shape or with other axes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FEWEST_ELEMENTS = 4
 
 @dataclass(frozen=True)
 class Layout:
-    """How to read a tensor of the module from a value of the file: divide its axes, exchange them, and join them.
+    """How to read a tensor of the module from one of the candidate: divide its axes, exchange them, and join them.
 
     Attributes:
-        source: shape of the file's value.
+        source: shape of the candidate's tensor.
         divided: that shape with axes divided.
         permutation: for each axis of the result, an axis of `divided`.
         target: shape of the module's tensor.
@@ -39,12 +39,12 @@ class Layout:
 
     @property
     def inverse(self) -> Layout:
-        """The layout that reads the file's value from the module's tensor."""
+        """The layout that reads the candidate's tensor from the module's."""
         order = tuple(int(axis) for axis in np.argsort(self.permutation))
         return Layout(self.target, tuple(self.divided[axis] for axis in self.permutation), order, self.source)
 
     def read(self, array: Array) -> Array:
-        """Return an array of the file, of shape `source`, as the module has it, of shape `target`."""
+        """Return an array of the candidate, of shape `source`, as the module has it, of shape `target`."""
         return array.reshape(self.divided).transpose(self.permutation).reshape(self.target)
 
     @property
@@ -61,17 +61,17 @@ class Layout:
         return steps
 
     def reads(self, arrays: Arrays, truth: Arrays) -> bool:
-        """Whether arrays of the file, one for each sample, are these of the module up to rounding."""
+        """Whether arrays of the candidate, one for each sample, are these of the module up to rounding."""
         if any(array.shape != self.source for array in arrays):
             return False
         return distance([self.read(array) for array in arrays], truth) <= EXACT
 
 
 def find_layout(arrays: Arrays, truth: Arrays, known_layouts: Collection[Layout] = ()) -> Layout | None:
-    """Return the layout in which the file's arrays are the module's up to rounding; None if there is none.
+    """Return the layout in which the candidate's arrays are the module's up to rounding; None if there is none.
 
     Args:
-        arrays: a floating-point value of the file on each sample, of any shape.
+        arrays: a floating-point value of the candidate on each sample, of any shape.
         truth: a tensor of the module on each sample, with as many elements.
         known_layouts: layouts to try first; where numbers repeat, as after a ReLU, they can't be told from the numbers.
     """
@@ -112,8 +112,8 @@ def layout_of_places(places: Array, source: tuple[int, ...], target: tuple[int, 
     """Return the layout with which the elements of the module's tensor lie at these places; None if it is none.
 
     Args:
-        places: the position in the file's value for each element of the module's tensor, both in row-major order.
-        source: shape of the file's value.
+        places: the position in the candidate's value for each element of the module's tensor, both in row-major order.
+        source: shape of the candidate's value.
         target: shape of the module's tensor.
     """
     digits = _digits(places)

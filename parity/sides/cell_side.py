@@ -19,6 +19,7 @@ from ...runtime.errors import ConversionError
 from ...runtime.ir.types import FLOAT64, as_dtype
 from ...runtime.programs.call import as_array
 from ..correspondence.cells import Pairing
+from ..correspondence.layouts import Layout
 from ..dtypes import cast_floating, in_single
 from ..results.hunk import CodeLine
 from ..results.notes import warnings_as_notes
@@ -30,7 +31,6 @@ from .eager import Eager
 from .frameworks import Framework
 from .interpreter_side import InterpreterSide
 from .kept_state import KeptState
-from .layouts import Layout
 from .port_program import in_names_of_module, trace_port
 from .records import Array, Key, Records
 from .run import Arguments, Run

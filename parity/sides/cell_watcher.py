@@ -14,13 +14,13 @@ from ...converter.capture.replaced_method import replaced_method
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import CellCall, as_dtype, is_floating
 from ..correspondence.cells import Pairing
+from ..correspondence.layouts import Layout
 from ..dtypes import cast_floating
 from ..support.user_code import user_line
 from ..weights.mapping import Weights
 from .cell_arguments import input_tensors, nest_outputs, output_tensors, reference_slots, result_structure
 from .feeding import feed_value
 from .frameworks import Framework, Pull, hook_cell
-from .layouts import Layout
 from .records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Draw, Key, Mismatch, Records
 from .replay import Replay
 from .run import Run
@@ -207,17 +207,17 @@ class Watcher:
     def _cross(self, call: CellCall, key: Key, gradient_kind: str, tensor: Any) -> Any:
         array = passed = self.framework.array(tensor)
         layout = self.layouts.get(key)
-        recorded = array if layout is None else layout.to_module(array)
+        recorded = _as_in_module(array, layout)
         if key in self.run.reference.choices:
             recorded = self.replay.value(key, recorded)
-            passed = recorded if layout is None else layout.to_cell(recorded)
+            passed = recorded if layout is None else layout.inverse.read(recorded)
         fed = feed_value(self.run.feed, key)
         if fed is not None:
             if is_floating(array.dtype) == is_floating(fed.dtype):
                 # a Cell computes in its own dtype, but its imprecision must not affect the Cells after it
                 wider = max(array.dtype, as_dtype(self.run.dtype), key=lambda dtype: dtype.itemsize)
                 passed = fed.astype(array.dtype if key.kind == INPUT else wider)
-                passed = passed if layout is None else layout.to_cell(passed)
+                passed = passed if layout is None else layout.inverse.read(passed)
             elif recorded.shape == fed.shape and np.array_equal(recorded.astype(float), fed.astype(float)):
                 recorded = fed  # a mask of ones and zeros is equivalent to one of bools
         self._record(key, recorded)
@@ -229,16 +229,16 @@ class Watcher:
 
         def pull(gradient: Array) -> Array:
             self._step_back(call, gradient_key.kind)
-            self._record(gradient_key, gradient if layout is None else layout.to_module(gradient))
+            self._record(gradient_key, _as_in_module(gradient, layout))
             fed = feed_value(self.run.feed, gradient_key)
             if fed is not None and layout is not None:
-                fed = layout.to_cell(fed)
+                fed = layout.inverse.read(fed)
             if fed is not None and fed.shape == gradient.shape:
                 gradient = fed
             if key in self.run.reference.choices:
-                whole = gradient if layout is None else layout.to_module(gradient)
+                whole = _as_in_module(gradient, layout)
                 whole = self.replay.gradient(gradient_key, whole)
-                gradient = whole if layout is None else layout.to_cell(whole)
+                gradient = whole if layout is None else layout.inverse.read(whole)
             # the gradient of a value with another shape than the reference's means nothing
             return gradient.astype(dtype) if gradient.shape == shape else np.zeros(shape, dtype)
 
@@ -354,11 +354,16 @@ class Watcher:
                 self.layouts.get(Key(*cell, INPUT, slot)) for slot in self.run.reference.slots.get((*cell, INPUT), [])
             ]
             for layout in layouts:
-                if layout is not None and (layout.before, layout.after) == (recorded.shape, array.shape):
-                    recorded = layout.to_cell(recorded)
+                if layout is not None and (layout.target, layout.source) == (recorded.shape, array.shape):
+                    recorded = layout.inverse.read(recorded)
             array = recorded.reshape(array.shape).astype(array.dtype)
         self.records.draws[draw] = array
         return array
+
+
+def _as_in_module(array: Array, layout: Layout | None) -> Array:
+    """Return a Cell's tensor in the module's layout; of another shape than the layout's, it is left as it is."""
+    return array if layout is None or array.shape != layout.source else layout.read(array)
 
 
 def _times(count: int) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....runtime.ir.types import is_floating
+from ...correspondence.half_digits import alike
 from ...results.cell_report import is_inside
 from ...results.structure import ADDITIONAL_CELL, CALLED_DIFFERENTLY, NOT_CALLED
-from ...sides.layouts import alike
 from ...sides.records import INPUT, OUTPUT, Array, Key, Records
 
 

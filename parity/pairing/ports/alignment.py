@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...correspondence.cells import Pairing
+from ...correspondence.half_digits import alike, layout_of
+from ...correspondence.layouts import Layout
 from ...correspondence.same_inputs import Calls, inputs_to_join
-from ...sides.layouts import Layout, alike, layout_of
 from ...sides.records import INPUT, OUTPUT, Key, Records
 from ...sides.run import FORWARD, ReferenceRun, Run
 from ...sides.side import Side
