@@ -105,6 +105,7 @@ def _driver(report: str) -> float:
     import zlib
 
     from cellbridge.parity.jobs.sweeping.result import Result
+    from cellbridge.parity.jobs.sweeping.run_options import RunOptions
     from cellbridge.parity.jobs.sweeping.store import Store
 
     document = json.loads(report)
@@ -112,7 +113,7 @@ def _driver(report: str) -> float:
         document["cells"] *= 2
         report = json.dumps(document)
     compressed = zlib.compress(report.encode())
-    with tempfile.TemporaryDirectory() as folder, Store.write(Path(folder) / "s.db", [], {}) as store:
+    with tempfile.TemporaryDirectory() as folder, Store.write(Path(folder) / "s.db", RunOptions(), {}) as store:
         start = time.perf_counter()
         for number in range(RESULTS):
             store.add(Result(f"m{number}.py", "holds", "parity holds", 0, 1.0, 1, report=compressed))

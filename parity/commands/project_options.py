@@ -7,8 +7,10 @@ connect to anything.
 from __future__ import annotations
 
 import difflib
+import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,11 @@ from click.core import ParameterSource
 
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name, visible_text
+from ..jobs.sweeping.run_options import PROJECT_OPTIONS, RunOptions
 from ..report.layout import echo
 from .project_file import read_project_file
 
-FILE = f"{__name__}.file"  # in the meta of a context
+PROJECT = f"{__name__}.project"  # in the meta of a context
 
 JUDGING = frozenset({
     "train", "eval", "dtype", "seed", "provider", "inputs", "shape",  # what is computed
@@ -34,27 +37,74 @@ LONGEST = 1000
 """The most characters of a value."""
 
 
+@dataclass(frozen=True)
+class Project:
+    """What a pyproject.toml says.
+
+    Attributes:
+        file: the file.
+        options: the options of each command, by the names and with the values that the file has.
+    """
+
+    file: Path
+    options: Mapping[str, Mapping[str, Any]]
+
+
 def load_project_options(group: click.Group, context: click.Context) -> None:
     """Let the options of pyproject.toml be the defaults of the command that runs.
 
-    `[tool.parity]` has options of all commands that know them, `[tool.parity.run]` those of one.
+    `[tool.parity]` has options of all commands that know them, `[tool.parity.run]` those of one. In a process of a
+    sweep they are those that the sweep has read.
 
     Raises:
         UsageError: the file can't be read, or an option doesn't exist, has a value of another type, or isn't one that a
             project may set.
     """
-    project = read_project_file(Path.cwd())
-    if project is None:
+    # taken away, so that it isn't that of a `parity` which the model itself starts
+    of_sweep = os.environ.pop(PROJECT_OPTIONS, None)
+    content = read_project_file(Path.cwd()) if of_sweep is None else _of_sweep(Path(of_sweep))
+    if content is None:
         return
-    file, data = project
-    context.default_map = _defaults(file, data, group)
-    context.meta[FILE] = file
+    file, data = content
+    project = Project(file, _options_by_command(file, data, group))
+    context.default_map = {
+        name: {
+            str(options[key].name): _value(file, key, value, options[key])
+            for key, value in project.options[name].items()
+        }
+        for name, options in ((name, _options(command)) for name, command in group.commands.items())
+    }
+    context.meta[PROJECT] = project
+
+
+def _of_sweep(options: Path) -> tuple[Path, dict[str, Any]] | None:
+    """Return a pyproject.toml, and the options of `parity run` that it had when a sweep began; None without one.
+
+    Args:
+        options: the file that `RunOptions.environment` has written.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    try:
+        content = json.loads(options.read_text(encoding="utf-8"))
+        of_run = content["run"]
+        file = None if content["file"] is None else Path(content["file"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{PROJECT_OPTIONS} doesn't name a file of options that parity sweep has written") from error
+    return None if file is None else (file, {"tool": {"parity": {"run": of_run}}})
+
+
+def run_options(context: click.Context, words: Sequence[str]) -> RunOptions:
+    """Return the options of `parity run` that `words` and pyproject.toml give."""
+    project = context.meta.get(PROJECT)
+    return RunOptions(words) if project is None else RunOptions(words, project.options["run"], str(project.file))
 
 
 def project_file(context: click.Context) -> str | None:
     """Return the name of the file that gave the command its defaults, from the current folder; None without one."""
-    file = context.meta.get(FILE)
-    return None if file is None else visible_name(os.path.relpath(file))
+    project = context.meta.get(PROJECT)
+    return None if project is None else visible_name(os.path.relpath(project.file))
 
 
 def say_options(context: click.Context, without_effect: Sequence[str]) -> None:
@@ -63,23 +113,23 @@ def say_options(context: click.Context, without_effect: Sequence[str]) -> None:
     for option in context.command.params:
         name = str(option.name)
         if context.get_parameter_source(name) is ParameterSource.DEFAULT_MAP and isinstance(option, click.Option):
-            words += words_of(option, context.lookup_default(name))
+            words += _in_words(option, context.lookup_default(name))
     if words:
         echo(f"from {project_file(context)}: {' '.join(words)}", err=True)
     for sentence in without_effect:
         echo(f"from {project_file(context)}: {sentence}", err=True)
 
 
-def words_of(option: click.Option, value: Any) -> list[str]:
-    """Return an option and its value as words of a command line."""
+def _in_words(option: click.Option, value: Any) -> list[str]:
+    """Return an option and its value as they are printed."""
     if option.is_flag:
         return [(option.opts if value else option.secondary_opts)[-1]]
     values = value if option.multiple else [value]
     return [f"{option.opts[-1]}={visible_text(str(item))}" for item in values]
 
 
-def _defaults(file: Path, data: Mapping[str, Any], group: click.Group) -> dict[str, dict[str, Any]]:
-    """Return the values of each command's options, by the names of its parameters."""
+def _options_by_command(file: Path, data: Mapping[str, Any], group: click.Group) -> dict[str, dict[str, Any]]:
+    """Return the options of each command, by the names and with the values that the file has."""
     tool = data.get("tool", {})
     table = tool.get("parity", {}) if isinstance(tool, dict) else {}
     if not isinstance(table, dict):
@@ -89,15 +139,12 @@ def _defaults(file: Path, data: Mapping[str, Any], group: click.Group) -> dict[s
     names = {option for command in group.commands.values() for option in _options(command)}
     _require_known(file, "tool.parity", shared, names)
     _require_known(file, "tool.parity", by_command, set(group.commands), "command")
-    defaults: dict[str, dict[str, Any]] = {}
+    known: dict[str, dict[str, Any]] = {}
     for name, command in group.commands.items():
         options = _options(command)
         _require_known(file, f"tool.parity.{name}", by_command.get(name, {}), set(options))
-        values = {**{key: value for key, value in shared.items() if key in options}, **by_command.get(name, {})}
-        defaults[name] = {
-            str(options[key].name): _value(file, key, value, options[key]) for key, value in values.items()
-        }
-    return defaults
+        known[name] = {**{key: value for key, value in shared.items() if key in options}, **by_command.get(name, {})}
+    return known
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
-from click.core import ParameterSource
 
 from ...runtime.visible import visible_name
 from ..report.layout import echo
@@ -23,7 +22,7 @@ from .arguments.groups import LIMITS, REPORTS, WHERE
 from .arguments.parsing import parse_size
 from .command import INTERRUPTED, Command, command
 from .outcome import require_outputs
-from .project_options import project_file, words_of
+from .project_options import run_options, say_options
 from .run import run
 from .sweep_comparison import SHOWN, compare_sweep_files
 
@@ -45,26 +44,15 @@ class SweepCommand(Command):
         """Take the options of `parity run` away, and check them."""
         index = args.index("--") if "--" in args else len(args)
         own_args, options = args[:index], args[index + 1 :]
-        with run.make_context("parity run", ["model.py", *options], parent=None) as of_run:
+        with run.make_context("run", ["model.py", *options], parent=ctx.find_root()) as of_run:
             if models := [model for model in of_run.params["models"] if model != "model.py"]:
                 raise click.UsageError(f"after -- there are options of parity run, not models: {models[0]!r}", ctx)
-            from_project = list(_words_of_project(ctx, of_run))
             names = [p.opts[0] for p in run.params if p.name in OF_A_SWEEP and of_run.params.get(p.name) is not None]
         if names:
             raise click.UsageError(f"{names[0]} is for one model: give it before --, if parity sweep has it", ctx)
-        if from_project:
-            echo(f"from {project_file(ctx)}: {' '.join(from_project)}", err=True)
-        ctx.meta[RUN_OPTIONS] = [*from_project, *options]
+        say_options(of_run, [])
+        ctx.meta[RUN_OPTIONS] = run_options(ctx, options)
         return super().parse_args(ctx, own_args)
-
-
-def _words_of_project(ctx: click.Context, of_run: click.Context) -> Iterator[str]:
-    """Yield the options of `parity run` that pyproject.toml gives and the command line doesn't."""
-    values = (ctx.find_root().default_map or {}).get("run", {})
-    for parameter in run.params:
-        if parameter.name in values and of_run.get_parameter_source(parameter.name) is not ParameterSource.COMMANDLINE:
-            assert isinstance(parameter, click.Option)
-            yield from words_of(parameter, values[parameter.name])
 
 
 @dataclass(frozen=True)
@@ -173,8 +161,7 @@ def sweep(models: tuple[str, ...], results: Results, workers: Workers, reports: 
 
     all_models = find_models(models)
     changed = None if results.changed_since is None else changed_models(all_models, results.changed_since)
-    run_options = click.get_current_context().meta[RUN_OPTIONS]
-    with Store.write(Path(results.output), run_options, _versions()) as store:
+    with Store.write(Path(results.output), click.get_current_context().meta[RUN_OPTIONS], _versions()) as store:
         waiting = remaining(all_models, store, results.rerun or "", changed)
         progress = _Progress(len(waiting), len(all_models), results.output)
         pages = None if reports.folder is None else Path(reports.folder)

@@ -19,6 +19,7 @@ from cellbridge.parity.jobs.locks.lock_file import Lock, read_lock, write_lock
 from cellbridge.parity.jobs.locks.snapshot import take_snapshot
 from cellbridge.parity.jobs.sweeping.comparison import compare_sweeps
 from cellbridge.parity.jobs.sweeping.result import FAILS, HOLDS, Result
+from cellbridge.parity.jobs.sweeping.run_options import RunOptions
 from cellbridge.parity.jobs.sweeping.store import Store
 from cellbridge.parity.jobs.sweeping.views import write_json, write_junit
 from cellbridge.parity.options import Options
@@ -130,7 +131,7 @@ def _examples() -> Path:
     record(module, (x,), folder / "ref.rec")
     snapshot = take_snapshot(module, (x,), {}, Options(model="network"))
     write_lock(Lock({"torch": torch.__version__}, [snapshot]), folder / "parity.lock")
-    with Store.write(folder / "sweep.db", ["--train"], {"torch": "2.13"}) as store:
+    with Store.write(folder / "sweep.db", RunOptions(["--train"]), {"torch": "2.13"}) as store:
         store.add(_result("a.py", HOLDS))
         store.add(_result("b.py", FAILS))
     return folder

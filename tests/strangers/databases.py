@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cellbridge.parity.jobs.sweeping.result import Result
+from cellbridge.parity.jobs.sweeping.run_options import RunOptions
 from cellbridge.parity.jobs.sweeping.store import Store
 from tests.strangers.attack import WORK, Attack
 
@@ -23,7 +24,7 @@ def database(*statements: str) -> Callable[[Path], None]:
 
     def make(folder: Path) -> None:
         path = folder / WORK / "sweep.db"
-        with Store.write(path, [], {"torch": "1"}) as store:
+        with Store.write(path, RunOptions(), {"torch": "1"}) as store:
             store.add(Result("net.py", "fails", "parity fails", 1, 1.5, 10**6, report=zlib.compress(b"{}")))
         connection = sqlite3.connect(path)
         with connection:

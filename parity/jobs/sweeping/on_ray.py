@@ -13,6 +13,7 @@ from ....runtime.errors import UsageError
 from ....runtime.visible import visible_text
 from .limits import Limits
 from .result import Result, judge_model
+from .run_options import RunOptions
 
 CONNECT_SECONDS = 10.0
 AHEAD = 5_000
@@ -22,7 +23,7 @@ RETRIES = 5
 
 
 def on_ray(
-    models: Sequence[str], options: Sequence[str], limits: Limits, address: str, *, page: bool
+    models: Sequence[str], options: RunOptions, limits: Limits, address: str, *, page: bool
 ) -> Generator[Result, None, None]:
     """Judge models as tasks of a Ray cluster, and yield each result as it comes.
 
@@ -32,7 +33,7 @@ def on_ray(
 
     Args:
         models: the models.
-        options: further options of `parity run`.
+        options: options of `parity run`.
         limits: what the process of one model may take.
         address: `auto` for the cluster that runs here, or `host:port`; `local` starts one on this machine.
         page: whether HTML pages are wanted.
@@ -63,7 +64,7 @@ def on_ray(
         ray.shutdown()
 
 
-def judge_there(model: str, options: Sequence[str], limits: Limits, page: bool, folder: str) -> Result:
+def judge_there(model: str, options: RunOptions, limits: Limits, page: bool, folder: str) -> Result:
     """Judge a model on a node of the cluster, from the folder of the command."""
     try:
         os.chdir(folder)

@@ -9,7 +9,6 @@ import sys
 import tempfile
 import threading
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -18,6 +17,7 @@ from ....runtime.visible import visible_text
 from ...results.comparison import FAIL, NOT_COMPARED, NOT_KNOWN, REFERENCE_WRONG
 from .finding import CHECK
 from .limits import Ended, Limits, run_limited
+from .run_options import RunOptions
 
 Outcome = Literal["holds", "fails", "unclear", "not judged"]
 HOLDS: Outcome = "holds"
@@ -31,6 +31,7 @@ OUTCOMES: dict[int, Outcome] = {0: HOLDS, 1: FAILS, 4: UNCLEAR}
 CHECK_HOLDS = "the check holds"
 PARITY_HOLDS = "parity holds"
 MAX_REASON = 300
+TERMINAL = {"TERM": "dumb", "COLUMNS": "120"}
 _FAILED = re.compile(r"^failed: (.*)", re.MULTILINE | re.DOTALL)
 _ERROR = re.compile(r"^[Ee]rror: (.*)", re.MULTILINE | re.DOTALL)
 
@@ -72,13 +73,13 @@ class Result:
 
 
 def judge_model(
-    model: str, options: Sequence[str], limits: Limits, *, page: bool, interrupt: threading.Event | None = None
+    model: str, options: RunOptions, limits: Limits, *, page: bool, interrupt: threading.Event | None = None
 ) -> Result:
     """Judge a model by `parity run`, or run a check, in a process of its own.
 
     Args:
         model: the model.
-        options: further options of `parity run`.
+        options: options of `parity run`.
         limits: what the process may take.
         page: whether an HTML page on it is wanted.
         interrupt: stops it from another thread, once it is set.
@@ -87,9 +88,10 @@ def judge_model(
         return _checked(model, limits, interrupt)
     with tempfile.TemporaryDirectory() as folder:
         report, html = Path(folder) / "report.json", Path(folder) / "report.html"
-        command = [sys.executable, "-m", "cellbridge.parity", "run", *options, "--json", str(report)]
+        command = [sys.executable, "-m", "cellbridge.parity", "run", *options.words, "--json", str(report)]
         command += ["--html", str(html)] if page else []
-        ended = run_limited([*command, "--", model], limits, interrupt, {"TERM": "dumb", "COLUMNS": "120"})
+        environment = TERMINAL | options.environment(Path(folder))
+        ended = run_limited([*command, "--", model], limits, interrupt, environment)
         if ended.stopped or ended.code not in OUTCOMES or not report.exists():
             return _not_judged(model, ended, limits)
         text = report.read_text(encoding="utf-8")
@@ -98,7 +100,7 @@ def judge_model(
 
 def _checked(model: str, limits: Limits, interrupt: threading.Event | None) -> Result:
     command = [sys.executable, "-m", f"{__package__}.check_process", model]
-    ended = run_limited(command, limits, interrupt, {"TERM": "dumb", "COLUMNS": "120"})
+    ended = run_limited(command, limits, interrupt, TERMINAL)
     failed = _FAILED.search(ended.output) if ended.code == 1 else None
     holds = ended.code == 0 and ended.output.rstrip().endswith(CHECK_HOLDS)
     if ended.stopped or not (failed or holds):

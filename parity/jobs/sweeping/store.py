@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from ....runtime.errors import UsageError
 from ....runtime.visible import visible_name, visible_text
 from .database import Budget, connect, has_schema, only_writer
 from .result import NOT_JUDGED, ORDER, OUTCOMES, Result
+from .run_options import RunOptions
 
 FORMAT, VERSION = "cellbridge-sweep", 1
 MAX_REPORT = 2**30
@@ -40,20 +40,23 @@ class Store:
         versions: versions of libraries that the sweep began with.
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, budget: Budget) -> None:
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, budget: Budget, options: RunOptions | None = None
+    ) -> None:
         self.path, self._connection, self._budget = path, connection, budget
         about = _require_format(connection, path)
-        options, versions = json.loads(about["options"]), json.loads(about["versions"])
-        if not isinstance(options, list) or not isinstance(versions, dict):
+        words, versions = json.loads(about["options"]), json.loads(about["versions"])
+        project = json.loads(about.get("project_options", "{}"))  # a file of an older release has them among the words
+        if not isinstance(words, list) or not isinstance(versions, dict) or not isinstance(project, dict):
             raise ValueError("what it says of options or versions is damaged")
-        if not all(isinstance(text, str) for text in (*options, *versions.values())):
+        if not all(isinstance(text, str) for text in (*words, *versions.values())):
             raise ValueError("what it says of options or versions is damaged")
-        self.options: list[str] = options
+        self.options = RunOptions(words, project) if options is None else options
         self.versions: dict[str, str] = versions
 
     @classmethod
     @contextmanager
-    def write(cls, path: Path, options: Sequence[str], versions: dict[str, str]) -> Iterator[Store]:
+    def write(cls, path: Path, options: RunOptions, versions: dict[str, str]) -> Iterator[Store]:
         """Within the context, open a file to go on with, or a new one; no other sweep can.
 
         Raises:
@@ -71,12 +74,13 @@ class Store:
                 connection.execute("PRAGMA synchronous=NORMAL")
                 if is_new:
                     about = {"format": FORMAT, "version": str(VERSION)}
-                    about |= {"options": json.dumps(list(options)), "versions": json.dumps(versions)}
+                    about |= {"options": json.dumps(list(options.words)), "versions": json.dumps(versions)}
+                    about |= {"project_options": json.dumps(dict(options.project))}
                     with connection:
                         for statement in _TABLES:
                             connection.execute(statement)
                         connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
-                store = cls(path, connection, budget)
+                store = cls(path, connection, budget, options)
             try:
                 yield store
             finally:
@@ -138,14 +142,14 @@ class Store:
         return document if isinstance(document, dict) else {}
 
 
-def _require_same_options(store: Store, options: Sequence[str]) -> None:
+def _require_same_options(store: Store, options: RunOptions) -> None:
     """Raise `UsageError` unless a file, which is closed, is sound and was made with these options of `parity run`."""
     with closing(store):
         store.results()
-    if store.options != list(options):
+    if not store.options.same(options):
         raise UsageError(
-            f"{store.path} was made with other options of parity run: {shlex.join(store.options) or 'none'}\n"
-            "  what to do: give the same after --, or another file with -o"
+            f"{store.path} was made with other options of parity run: {store.options}\n"
+            "  what to do: give the same after -- and in pyproject.toml, or another file with -o"
         )
 
 

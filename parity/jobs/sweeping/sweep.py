@@ -14,6 +14,7 @@ from ...support.files import write_in_folder
 from .limits import Limits
 from .local import on_this_machine
 from .result import HOLDS, Result, judge_model
+from .run_options import RunOptions
 from .store import Store
 
 
@@ -82,7 +83,7 @@ def sweep(
 
 
 def _results(
-    models: Sequence[str], options: Sequence[str], machines: Machines, *, page: bool
+    models: Sequence[str], options: RunOptions, machines: Machines, *, page: bool
 ) -> Generator[Result, None, None]:
     if machines.ray is not None:
         from .on_ray import on_ray

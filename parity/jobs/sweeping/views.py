@@ -19,7 +19,8 @@ def write_json(store: Store, results: Sequence[Result], path: str | Path) -> Non
     """Write the results, without the reports; raise `UsageError` if that fails."""
     document = {
         "schema_version": 1,
-        "options": store.options,
+        "options": list(store.options.words),
+        "project_options": dict(store.options.project),
         "versions": store.versions,
         "counts": {outcome: sum(result.outcome == outcome for result in results) for outcome in ORDER},
         "results": [_fields(result) for result in results],

@@ -18,6 +18,7 @@ import pytest
 from cellbridge.parity.jobs.sweeping.limits import Limits
 from cellbridge.parity.jobs.sweeping.on_ray import on_ray
 from cellbridge.parity.jobs.sweeping.result import Result
+from cellbridge.parity.jobs.sweeping.run_options import RunOptions
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("ray")
@@ -63,7 +64,7 @@ def begun(folder: Path) -> list[str]:
 
 
 def judge(models: list[str], cluster: Any) -> Iterator[Result]:
-    return on_ray(models, ["--no-grad", "--no-probe"], LIMITS, cluster.address, page=False)
+    return on_ray(models, RunOptions(["--no-grad", "--no-probe"]), LIMITS, cluster.address, page=False)
 
 
 def processes_of(models: list[str]) -> list[psutil.Process]:

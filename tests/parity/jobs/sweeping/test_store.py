@@ -15,15 +15,18 @@ import pytest
 
 from cellbridge.parity.jobs.sweeping import database
 from cellbridge.parity.jobs.sweeping.result import Outcome, Result
+from cellbridge.parity.jobs.sweeping.run_options import RunOptions
 from cellbridge.parity.jobs.sweeping.store import Store
 from cellbridge.runtime.errors import UsageError
+
+NO_OPTIONS = RunOptions()
 
 
 def result(model: str, outcome: Outcome = "holds", **more: Any) -> Result:
     return Result(model, outcome, f"it {outcome}", 0 if outcome == "holds" else 1, 1.5, 10**6, **more)
 
 
-def write(path: Path, *results: Result, options: tuple[str, ...] = ()) -> None:
+def write(path: Path, *results: Result, options: RunOptions = NO_OPTIONS) -> None:
     with Store.write(path, options, {"torch": "1"}) as store:
         for one in results:
             store.add(one)
@@ -60,7 +63,7 @@ def test_names_are_data(tmp_path: Path) -> None:
 
 
 def _killed_while_it_writes(path: Path) -> None:
-    with Store.write(path, [], {}) as store:
+    with Store.write(path, RunOptions(), {}) as store:
         for number in range(10**6):
             store.add(result(f"{number}.py", report=os.urandom(10_000)))
 
@@ -83,17 +86,19 @@ def test_a_killed_sweep_leaves_whole_results_and_no_lock(tmp_path: Path) -> None
 
 def test_only_one_sweep_writes(tmp_path: Path) -> None:
     with (
-        Store.write(tmp_path / "s.db", [], {}),
+        Store.write(tmp_path / "s.db", RunOptions(), {}),
         pytest.raises(UsageError, match="another sweep writes"),
-        Store.write(tmp_path / "s.db", [], {}),
+        Store.write(tmp_path / "s.db", RunOptions(), {}),
     ):
         pass
 
 
 def test_other_options_are_refused(tmp_path: Path) -> None:
-    write(tmp_path / "s.db", result("a.py"), options=("--dtype", "float16"))
+    write(tmp_path / "s.db", result("a.py"), options=RunOptions(["--dtype", "float16"]))
     with pytest.raises(UsageError, match="other options of parity run: --dtype float16"):
         write(tmp_path / "s.db")
+    with pytest.raises(UsageError, match="other options of parity run: --dtype float16"):
+        write(tmp_path / "s.db", options=RunOptions(["--dtype", "float16"], {"seed": 5}))
     assert len(Store.read(tmp_path / "s.db").results()) == 1
 
 
@@ -167,7 +172,7 @@ def test_a_statement_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: p
 
 def test_many_results_are_within_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "LEAST_BUDGET", 0)  # what the size of the file allows is enough
-    with Store.write(tmp_path / "s.db", [], {}) as store:
+    with Store.write(tmp_path / "s.db", RunOptions(), {}) as store:
         for number in range(2000):
             store.add(result(f"{number}.py"))
     assert len(Store.read(tmp_path / "s.db").results()) == 2000

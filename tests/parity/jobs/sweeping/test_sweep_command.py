@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cellbridge.parity.jobs.sweeping.result import OUTCOMES, Outcome, Result
+from cellbridge.parity.jobs.sweeping.run_options import RunOptions
 from cellbridge.parity.jobs.sweeping.store import Store
 
 HEAD = "import torch\nfrom torch import nn\ndef inputs(): return (torch.ones(2, 4),)\n"
@@ -161,7 +162,7 @@ def test_two_sweeps_compared(tmp_path: Path) -> None:
         _result("new", "fails"),
     ]  # fmt: skip
     for name, results, version in (("old.db", before, "1"), ("new.db", after, "2")):
-        with Store.write(tmp_path / name, [], {"torch": version}) as store:
+        with Store.write(tmp_path / name, RunOptions(), {"torch": version}) as store:
             for one in results:
                 store.add(one)
     done = sweep("--compare", "old.db", "new.db", cwd=tmp_path)
