@@ -8,24 +8,20 @@ first.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ....runtime.errors import CellbridgeError
 from ....runtime.ir.types import Value
-from ...correspondence.distances import EXACT, ROUNDED, Arrays, distance
+from ...correspondence.distances import EXACT, ROUNDED, distance
 from ...sides.records import INPUT, OUTPUT
 from .anchors import Anchor, divided
 from .crossings import Crossing
 from .equal_values import settle
 from .file_values import FileValues
+from .repeated_layers import MOST_ALIKE, RepeatedLayers
+from .trials import CLOSE, DIGITS, Trials, is_similar, norm_of
 
-CLOSE = 1e-2
-"""Distance up to which a value may be the place of a tensor: whether it is right is judged later."""
-DIGITS = 10.0
 LITTLE = 0.5
 """Gain in digits that may be chance."""
 MAX_TRIALS = 400
@@ -82,12 +78,14 @@ class PlaceFinder:
         self.tensors = [one for one in tensors if (one.varies or one.trained) and (one.floating or one not in fixed)]
         self.ends = {one: place for one, place in fixed.items() if any(k == OUTPUT for _, _, k, _ in one.keys)}
         self.places = Places(known.of | fixed, set(known.by_paths), set(known.by_trial))
-        self.trials = 0
         self.absent: set[Crossing] = set()
         stored = set(self.flat.program.constant_data)
         self.candidates = [v for v in self.file.rank if v not in stored]
         self._given = {anchor.given: anchor.entering for anchor in anchors.values()}
-        self._norms = {one: _norm(one.arrays) for one in self.tensors}
+        self.trials = Trials(file, self.tensors, self.places.of)
+        self.repeated = RepeatedLayers(self.flat)
+        for one in known.by_trial & known.of.keys():
+            self.repeated.add(one, known.of[one])
 
     def find(self) -> Places:
         """Return the places."""
@@ -154,12 +152,12 @@ class PlaceFinder:
         for value in self.candidates:
             if value not in taken:
                 arrays = self.file.values[value]
-                by_shape.setdefault(arrays[0].shape, []).append((value, _norm(arrays)))
+                by_shape.setdefault(arrays[0].shape, []).append((value, norm_of(arrays)))
         pairs: list[tuple[float, bool, int, Crossing, Value]] = []
         for one in self._unplaced():
             hints = set(self._hints(one))
             for value, norm in by_shape.get(one.shape, []):
-                if not _is_similar(norm, self._norms[one]):
+                if not is_similar(norm, self.trials.norms[one]):
                     continue
                 apart = distance(self.file.values[value], one.arrays)
                 # a gain of 1 and a norm that is 1 at first are computed from parameters, which have all their digits
@@ -194,43 +192,72 @@ class PlaceFinder:
     def _repair(self, *, everywhere: bool) -> bool:
         """Give a place to the first tensor that makes more of what follows agree there; return whether there is one.
 
-        Unless it is sought `everywhere`, only values that hardly differ from it are tried.
+        Places like those in other layers are tried first. Unless the place is sought `everywhere`, only these and
+        values that hardly differ from the tensor are tried.
         """
-        unplaced = self._unplaced_numbers()
-        for position, one in enumerate(unplaced):
-            if one in self.absent:
-                continue
-            best, place = LITTLE, None
-            likely, others = self._options(one)
+        unplaced = [tensor for tensor in self._unplaced_numbers() if tensor not in self.absent]
+        for tensor in unplaced:
+            alike = [value for value in self.repeated.values_for(tensor) if self._fits(value, tensor)]
+            values = self._by_nearness(tensor, alike)[:MOST_ALIKE]
+            if values and self._try(tensor, values, values, len(values)):
+                return True
+        for tensor in unplaced:
+            if self.trials.count >= MAX_TRIALS:
+                return False
+            likely, others = self._options(tensor)
             if not everywhere:
-                proposed = self.proposed.get(one)
-                likely = [v for v in likely if v is proposed or distance(self.file.values[v], one.arrays) <= CLOSE]
+                proposed = self.proposed.get(tensor)
+                likely = [v for v in likely if v is proposed or distance(self.file.values[v], tensor.arrays) <= CLOSE]
                 others = []
-            for value in [*likely, *others][:MAX_CANDIDATES]:
-                if self.trials >= MAX_TRIALS:
-                    return False
-                gain = self._gain(one, value)
-                if gain > best:
-                    best, place = gain, value
-                    if value in likely and gain >= DIGITS - 1:
-                        break
-            if place is None and everywhere:
-                place = self._place_of_another_shape(one)
-            if place is None:
-                if everywhere:
-                    self.absent.add(one)
-                continue
-            for rival in unplaced[position + 1 : position + 1 + RIVALS]:
-                if self._fits(place, rival) and (gain := self._gain(rival, place)) > best:
-                    best, one = gain, rival
-            if distance(self.file.values[place], one.arrays) > CLOSE:
-                self.places.by_trial.add(one)
-            if not self._place(one, place):
-                self.absent.add(one)
-                continue
-            self.absent.clear()  # what was tried in vain may have its place now
-            return True
+            values = [*likely, *others][:MAX_CANDIDATES]
+            if self._try(tensor, values, likely, MAX_TRIALS - self.trials.count, in_other_shapes=everywhere):
+                return True
+            if everywhere:
+                self.absent.add(tensor)
         return False
+
+    def _try(
+        self,
+        one: Crossing,
+        values: Sequence[Value],
+        likely: Collection[Value],
+        most_trials: int,
+        *,
+        in_other_shapes: bool = False,
+    ) -> bool:
+        """Give a place to a tensor among these values, or one to a tensor after it that fits better there.
+
+        Args:
+            one: the tensor.
+            values: the values, the likely ones first.
+            likely: those that are taken at once if all digits agree there.
+            most_trials: the most of them that are tried.
+            in_other_shapes: whether values of other shapes are tried if none of these is the place.
+        """
+        best, place = LITTLE, None
+        for value in values[:most_trials]:
+            gain = self.trials.gain(one, value)
+            if gain > best:
+                best, place = gain, value
+                if value in likely and gain >= DIGITS - 1:
+                    break
+        if place is None and in_other_shapes:
+            place = self._place_of_another_shape(one)
+        if place is None:
+            return False
+        unplaced = self._unplaced_numbers()
+        position = unplaced.index(one)
+        for rival in unplaced[position + 1 : position + 1 + RIVALS]:
+            if self._fits(place, rival) and (gain := self.trials.gain(rival, place)) > best:
+                best, one = gain, rival
+        if not self._place(one, place):
+            self.absent.add(one)
+            return False
+        if distance(self.file.values[place], one.arrays) > CLOSE:
+            self.places.by_trial.add(one)
+            self.repeated.add(one, place)
+        self.absent.clear()  # what was tried in vain may have its place now
+        return True
 
     def _place_of_another_shape(self, one: Crossing) -> Value | None:
         """Return the value of as many dimensions, but another shape, with which most of what follows agrees."""
@@ -249,10 +276,10 @@ class PlaceFinder:
         odd.sort(key=lambda value: (value not in hints, self.file.rank[value]))
         best, place = LITTLE, None
         for value in odd[:MAX_CANDIDATES]:
-            if self.trials >= MAX_TRIALS:
+            if self.trials.count >= MAX_TRIALS:
                 break
             try:
-                gain = self._gain(one, value)
+                gain = self.trials.gain(one, value)
             except CellbridgeError:  # an operator doesn't take the tensor
                 continue
             if gain > best:
@@ -267,35 +294,13 @@ class PlaceFinder:
         likely = sorted((value for value, far in apart.items() if far <= CLOSE), key=lambda value: apart[value])
         hints = [*self._hints(one), *(self._given[key] for key in one.keys if key in self._given)]
         likely += [value for value in dict.fromkeys(hints) if value in apart and value not in likely]
+        return likely, self._by_nearness(one, [value for value in fits if value not in likely])
+
+    def _by_nearness(self, one: Crossing, values: Sequence[Value]) -> list[Value]:
+        """Return values in the order of computation, free ones and those after the places of earlier tensors first."""
+        taken = set(self.places.of.values())
         last = max((self.file.rank[v] for other, v in self.places.of.items() if other.order < one.order), default=-1)
-        others = [value for value in fits if value not in likely]
-        others.sort(key=lambda v: (v in taken, self.file.rank[v] < last, self.file.rank[v]))
-        return likely, others
-
-    def _gain(self, one: Crossing, value: Value) -> float:
-        """Return how many more digits agree in total if a value is replaced by a tensor."""
-        self.trials += 1
-        changed = self.file.trial(value, one.arrays)
-        before = {result: self.file.values[result] for result in changed}
-        gain = 0.0
-        for other, place in self.places.of.items():
-            if place in changed and other.floating:
-                gain += _digits(changed[place], other.arrays) - _digits(before[place], other.arrays)
-        norms = {result: (_norm(arrays), _norm(before[result])) for result, arrays in changed.items()}
-        for other in self._unplaced():
-            if other is not one and other.floating:
-                gain += self._most_digits(other, changed, {v: new for v, (new, _) in norms.items()})
-                gain -= self._most_digits(other, before, {v: old for v, (_, old) in norms.items()})
-        return gain
-
-    def _most_digits(self, one: Crossing, among: Mapping[Value, Arrays], norms: Mapping[Value, float]) -> float:
-        """Return the number of digits that the closest of these arrays has in common with a tensor."""
-        similar = (
-            arrays
-            for value, arrays in among.items()
-            if arrays[0].shape == one.shape and _is_similar(norms[value], self._norms[one])
-        )
-        return max((_digits(arrays, one.arrays) for arrays in similar), default=0.0)
+        return sorted(values, key=lambda v: (v in taken, self.file.rank[v] < last, self.file.rank[v]))
 
     def _place(self, one: Crossing, value: Value) -> bool:
         """Give a place to a tensor; return False if the file doesn't run with the tensor there."""
@@ -324,21 +329,3 @@ class PlaceFinder:
 
     def _named(self, one: Crossing) -> bool:
         return all(key.path in self.flat.paths for key in one.keys if key.kind == OUTPUT)
-
-
-def _digits(arrays: Arrays, truth: Arrays) -> float:
-    """Return the number of digits that agree; 0 if the arrays aren't close."""
-    apart = distance(arrays, truth)
-    return 0.0 if apart > CLOSE else min(DIGITS, -math.log10(max(apart, 1e-300)))
-
-
-def _norm(arrays: Arrays) -> float:
-    first = arrays[0]
-    return float(np.linalg.norm(first)) if first.dtype.kind == "f" else math.nan
-
-
-def _is_similar(norm: float, other: float) -> bool:
-    """Whether arrays of these norms may be close; integers and arrays that aren't finite always may."""
-    if not (math.isfinite(norm) and math.isfinite(other)):
-        return True
-    return abs(norm - other) <= 2 * CLOSE * max(norm, other)

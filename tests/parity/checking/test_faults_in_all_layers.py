@@ -1,0 +1,60 @@
+"""A fault that a port has in each of many layers is placed in all of them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cellbridge import parity
+
+WIDTH, INNER, LAYERS = 8, 12, 6
+
+
+class Gate(nn.Module):
+    """Takes values and gates out of one tensor."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        value, gate = x.chunk(2, dim=-1)
+        return value * F.gelu(gate)
+
+
+class Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.gate = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2 * INNER), Gate()
+        self.down = nn.Linear(INNER, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.down(self.gate(self.up(self.norm(x))))  # type: ignore[no-any-return]
+
+
+class PortedLayer(nn.Module):
+    """Has a matrix for values and one for gates, and the activation of another network."""
+
+    def __init__(self, like: Layer) -> None:
+        super().__init__()
+        self.n, self.out = nn.LayerNorm(WIDTH), nn.Linear(INNER, WIDTH)
+        self.v, self.g = nn.Linear(WIDTH, INNER), nn.Linear(WIDTH, INNER)
+        with torch.no_grad():
+            for own, other in zip(
+                (*self.n.parameters(), *self.out.parameters()),
+                (*like.norm.parameters(), *like.down.parameters()),
+                strict=True,
+            ):
+                own.copy_(other)
+            for number, half in enumerate((self.v, self.g)):
+                half.weight.copy_(like.up.weight.chunk(2)[number])
+                half.bias.copy_(like.up.bias.chunk(2)[number])
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.n(x)
+        return x + self.out(self.v(y) * F.silu(self.g(y)))  # type: ignore[no-any-return]
+
+
+def test_a_wrong_activation_in_six_layers() -> None:
+    torch.manual_seed(0)
+    layers = [Layer() for _ in range(LAYERS)]
+    reference, candidate = nn.Sequential(*layers), nn.Sequential(*map(PortedLayer, layers))
+    report = parity.compare(reference, candidate, (torch.randn(2, 5, WIDTH),))
+    assert sorted(report.failing) == sorted(f"{number}.gate" for number in range(LAYERS))
