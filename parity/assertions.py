@@ -117,7 +117,9 @@ def assert_parity(
         cells = ", ".join(path or "(root)" for path in wrong)
         message = f"the reference's own gradients are wrong in {cells}, and those of the candidate are right there"
         warnings.warn(message, ReferenceWrongWarning, stacklevel=2)
-    alone = [f"module {path}" for path in report.unpaired] + [f"Cell {cell}" for cell in report.lone_cells]
+    alone = [f"module {path}" for path in report.correspondence.unpaired] + [
+        f"Cell {cell}" for cell in report.correspondence.lone_cells
+    ]
     alone += [difference.text for difference in report.structure]
     if alone:
         warnings.warn(

@@ -13,6 +13,7 @@ from ..judging.judging import judge_sides
 from ..pairing.modules.alignment import align, joining
 from ..pairing.modules.call_differences import Apart
 from ..pairing.modules.changed_inputs import compare_changed_inputs
+from ..pairing.modules.correspondence import correspondence
 from ..pairing.modules.lone_parameters import LoneParameters
 from ..pairing.modules.modes import mode_differences
 from ..pairing.modules.other_classes import class_notes
@@ -61,6 +62,7 @@ def _compare(plan: Plan, prefixes: Prefixes, rearrangements: Rearrangements) -> 
     report = judge_sides(one, [other], options, plan.progress, [one, other])
     if report.ok:
         report.cells[""].comparisons += compare_changed_inputs(one, other)
+    report.correspondence = correspondence(plan.candidate, prefixes, rearrangements, report.cells)
     inner = {path: why for path, why in apart.items() if not prefixes.is_wrapper(path)}
     report.structure += [*prefixes.differences(), *_differences(inner, report)]
     report.structure += _results_of_one_side(alignment.unreturned)

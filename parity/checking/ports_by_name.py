@@ -11,8 +11,8 @@ from ..judging.trial import Trial
 from ..pairing.ports.alignment import Alignment, align
 from ..pairing.ports.results import common_results
 from ..report.report import Report
-from ..results.cell_report import CarriedWeight, PairedCell
 from ..results.comparison import FAIL, Comparison
+from ..results.correspondence import CarriedWeight, Correspondence, PairedCell
 from ..results.modes import mode_notes
 from ..results.structure import OTHER_PARTS, StructureDifference
 from ..sides.cell_side import CellSide
@@ -63,8 +63,7 @@ def _judged(plan: Plan, sides: Sides, pairing: Pairing, port_weights: Weights) -
     reference = replace(plain, joined=alignment.joined)
     trial = Trial(reference, [side], options, plan.progress, rounded=[reference, side])
     report = trial.report()
-    report.pairs = _pairs(alignment.pairing)
-    report.weights = [CarriedWeight(entry.path, entry.source, entry.how) for entry in port_weights.entries]
+    report.correspondence = _correspondence(alignment.pairing, port_weights)
     for pair in pairing.pairs:
         if pair.module in report.cells:
             place = "" if pair.cell == pair.module else f" at {pair.cell}"
@@ -84,15 +83,15 @@ def _judged(plan: Plan, sides: Sides, pairing: Pairing, port_weights: Weights) -
     return report
 
 
-def _pairs(pairing: Pairing) -> list[PairedCell]:
+def _correspondence(pairing: Pairing, weights: Weights) -> Correspondence:
     """Return the pairs, and the modules and Cells without a partner."""
-    pairs = [PairedCell(p.module, p.module_class, p.cell, p.cell_class, p.how) for p in pairing.pairs]
-    pairs += [
-        PairedCell(p.module, p.module_class, p.cell, p.cell_class, p.how, how) for p, how in pairing.apart.items()
+    cells = [PairedCell(p.module, p.module_class, p.cell, p.cell_class, p.how) for p in pairing.pairs]
+    cells += [
+        PairedCell(p.module, p.module_class, p.cell, p.cell_class, p.how, why) for p, why in pairing.apart.items()
     ]
-    pairs += [PairedCell(module=path, module_class=name) for path, name in pairing.lone_modules.items()]
-    pairs += [PairedCell(cell=path, cell_class=name) for path, name in pairing.lone_cells.items()]
-    return pairs
+    cells += [PairedCell(module=path, module_class=name) for path, name in pairing.lone_modules.items()]
+    cells += [PairedCell(cell=path, cell_class=name) for path, name in pairing.lone_cells.items()]
+    return Correspondence(cells, [CarriedWeight(entry.path, entry.source, entry.how) for entry in weights.entries])
 
 
 def _mismatches(side: str, weights: Weights) -> list[tuple[str, Comparison]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..results.cell_report import CellReport, PairedCell
+from ..results.cell_report import CellReport
 from ..results.comparison import (
     AFFECTED,
     FAIL,
@@ -21,10 +21,11 @@ from ..results.comparison import (
     UNPAIRED,
     Comparison,
 )
+from ..results.correspondence import PairedCell
 from ..results.network_result import NetworkResult
 from ..results.training_result import KINDS, TrainingResult
 from .detail import cause_lines, cell_detail, group_by_fault
-from .hunks import cell_of_pair, way_of_pair
+from .hunks import cell_of_pair, way_in_words
 from .training import SEVERAL, worst_lines
 
 REASONS = {
@@ -73,8 +74,9 @@ def network_cases(report: NetworkResult) -> Iterator[Case]:
 
 def network_properties(report: NetworkResult) -> list[tuple[str, str]]:
     """Return the port of each module, and the source of each Parameter's value."""
-    properties = [(f"port of {p.module or '(root)'}", _counterpart(p)) for p in report.pairs if p.module_class]
-    return properties + [(f"Parameter {w.parameter}", f"{w.source_in_words} (by {w.how})") for w in report.weights]
+    pairs = report.correspondence
+    properties = [(f"port of {p.module or '(root)'}", _counterpart(p)) for p in pairs.cells if p.module_class]
+    return properties + [(f"Parameter {w.parameter}", f"{w.source} ({way_in_words(w)})") for w in pairs.parameters]
 
 
 def training_cases(report: TrainingResult) -> Iterator[Case]:
@@ -117,7 +119,7 @@ def _network_case(
     if not cell.path and report.not_known:
         return Case(name, "error", f"parity is not known: {report.not_known}", NOT_COMPARED)
     if not comparisons and cell.presence != PASSED_ON:
-        presence = cell.presence or (UNPAIRED if cell.path in report.unpaired else "")
+        presence = cell.presence or (UNPAIRED if cell.path in report.correspondence.unpaired else "")
         return Case(name, "skipped", REASONS.get(presence, f"nothing of it was compared on the {side} side"))
     return Case(name)
 
@@ -145,6 +147,4 @@ def _training_case(name: str, comparisons: list[Comparison], report: TrainingRes
 def _counterpart(pair: PairedCell) -> str:
     if not pair.cell_class:
         return "none"
-    return f"{cell_of_pair(pair)} ({pair.cell_class}, by {way_of_pair(pair)})" + (
-        f"; {pair.apart}" if pair.apart else ""
-    )
+    return f"{cell_of_pair(pair)} ({pair.cell_class}, {way_in_words(pair)})" + (f"; {pair.apart}" if pair.apart else "")

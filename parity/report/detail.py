@@ -14,7 +14,7 @@ from ..results.comparison import NOT_KNOWN, REFERENCE_WRONG, Comparison
 from ..results.hunk import NOWHERE, CodeLine
 from ..results.network_result import NetworkResult
 from .globs import list_names, summarize_paths
-from .hunks import has_lines_of_both, hunk_lines, pair_in_words, place_lines
+from .hunks import has_lines_of_both, hunk_lines, pair_in_words, place_lines, way_in_words
 from .layout import paragraph, shorten
 
 INDENT = 2
@@ -46,9 +46,9 @@ def cell_detail(
         same_as: path of the Cell that represents this one, and has the causes; None for a Cell with its own.
     """
     calls = f", called {cell.calls} times" if cell.calls > 1 else ""
-    pair = report.pair_of(cell.path)
+    pair = report.correspondence.pair_of(cell.path)
     port = f", ported as {cell.counterpart}" if cell.counterpart else ""
-    port += f", by {pair.how}" if port and pair is not None and pair.how not in ("root", "name") else ""
+    port += f", {way_in_words(pair)}" if port and pair is not None and pair.how not in ("root", "name") else ""
     mark, style = MARKS.get(cell.status, ("✗", "bold red"))
     lines = paragraph(f"{mark} {cell.path or '(root)'}  {cell.class_name}{port}{calls}", width, style=style)
     if pair is not None and pair.is_by_values:

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from rich.text import Text
 
-from ..results.cell_report import PairedCell
+from ..results.correspondence import GIVEN, ROOT, CarriedWeight, PairedCell
 from ..results.hunk import CodeLine, Hunk
 from .layout import from_here, paragraph, shorten, shorten_path
 
@@ -19,13 +19,12 @@ MAX_ROWS = 3
 """Rows in which a line is shown, if it is longer than one."""
 INDENT = 2
 
-_WAYS = {"root": "as the whole network", "given": "as given"}
+_WAYS = {ROOT: "as the whole network", GIVEN: "as given"}
 
 
 def pair_in_words(pair: PairedCell) -> str:
-    """Return the Cell that a module is paired with, and how: `a part of block  Block, by values, joined`."""
-    how = _WAYS.get(pair.how, f"by {way_of_pair(pair)}")
-    return f"{cell_of_pair(pair)}  {pair.cell_class}, {how}"
+    """Return the Cell that a module is paired with, and how: `a part of block  Block, by values (joined)`."""
+    return f"{cell_of_pair(pair)}  {pair.cell_class}, {way_in_words(pair)}"
 
 
 def cell_of_pair(pair: PairedCell) -> str:
@@ -33,16 +32,17 @@ def cell_of_pair(pair: PairedCell) -> str:
     return f"{'a part of ' * pair.is_part}{pair.cell or '(root)'}"
 
 
-def way_of_pair(pair: PairedCell) -> str:
-    """Return how a pair was found, and in what layout: `values (joined)`."""
-    return f"{pair.how} ({pair.layout})" if pair.layout else pair.how
+def way_in_words(pair: PairedCell | CarriedWeight) -> str:
+    """Return how the partner was found, and in what layout: `by values (joined)`, `as given`."""
+    how = _WAYS.get(pair.how, f"by {pair.how}")
+    return f"{how} ({pair.layout})" if pair.layout else how
 
 
 def pairs_in_words(pairs: Sequence[PairedCell]) -> str:
     """Return the number of pairs, by how they were found: `24 Cells are paired by values, 1 by values (joined)`."""
-    (first, count), *others = Counter(way_of_pair(pair) for pair in pairs).most_common()
+    (first, count), *others = Counter(way_in_words(pair) for pair in pairs).most_common()
     cells = "1 Cell is" if count == 1 else f"{count} Cells are"
-    return ", ".join([f"{cells} paired by {first}", *(f"{number} by {way}" for way, number in others)])
+    return ", ".join([f"{cells} paired {first}", *(f"{number} {way}" for way, number in others)])
 
 
 def has_lines_of_both(hunk: Hunk) -> bool:

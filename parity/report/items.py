@@ -55,8 +55,8 @@ def _outcome(report: NetworkResult, cell: CellReport | None, path: str, side: st
     comparisons = [comparison for comparison in cell.comparisons if comparison.side == side]
     if path == "" and report.not_known and not report.failed:
         return FAIL, f"parity is not known: {report.not_known}{notes}"
-    paired = {pair.module for pair in report.pairs if pair.cell_class and not pair.apart}
-    if not comparisons and report.pairs and side == report.sides[-1] and path not in paired:
+    paired = {pair.module for pair in report.correspondence.cells if pair.cell_class and not pair.apart}
+    if not comparisons and report.correspondence.cells and side == report.sides[-1] and path not in paired:
         return SKIPPED, "it has no counterpart, or one that is called differently: judged in the Cell around it"
     if not comparisons and cell.presence == UNPAIRED:
         return SKIPPED, "it has no counterpart: judged in the Cell around it"

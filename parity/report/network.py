@@ -28,7 +28,7 @@ from ..results.comparison import (
 from ..results.network_result import NetworkResult
 from .detail import cell_detail, cell_line, group_by_fault, pluralize, same_in_words, times
 from .globs import join_names, list_names, patterns, summarize_paths
-from .hunks import cell_of_pair, pairs_in_words, way_of_pair
+from .hunks import cell_of_pair, pairs_in_words, way_in_words
 from .layout import Piece, Row, paragraph, shorten_path, tree_lines
 from .structure import structure_lines
 from .tree import Line, tree
@@ -68,7 +68,7 @@ def report_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]
         return _nothing_in_common(report, width)
     lines = _tree_lines(report, width, verbose)
     lines += _pair_lines(report, width, verbose)
-    lines += _weight_lines(report, width) if verbose and report.weights else []
+    lines += _weight_lines(report, width) if verbose and report.correspondence.parameters else []
     lines += _quantizer_lines(report, width, verbose)
     return [*lines, Text(), *_details(report, width, verbose), *_summary(report, width)]
 
@@ -106,21 +106,22 @@ def _tree_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
 
 def _pair_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
     """Return a table of the Cells that aren't paired by their paths; a line with their number if they are many."""
-    pairs = [p for p in report.pairs if p.module_class and p.cell_class and p.how != "root"]
+    pairs = [p for p in report.correspondence.cells if p.module_class and p.cell_class and p.how != "root"]
     listed = [p for p in pairs if p.module != p.cell or p.is_part]
     if not pairs or not (listed or pairs[0].is_by_values):
         return []
     if not verbose and (len(listed) > PAIRS or pairs[0].is_by_values):
         more = " (-v lists them)" if listed else ""
         return [Text(), *paragraph(f"{pairs_in_words(pairs)}{more}", width, style="dim")]
-    rows = [Row((), ((p.module, ""), (cell_of_pair(p), ""), (way_of_pair(p), "dim"))) for p in listed]
-    return [Text(), *tree_lines(("Cell", "is paired with", "by"), rows, width, left=3)] if rows else []
+    rows = [Row((), ((p.module, ""), (cell_of_pair(p), ""), (way_in_words(p), "dim"))) for p in listed]
+    return [Text(), *tree_lines(("Cell", "is paired with", ""), rows, width, left=3)] if rows else []
 
 
 def _weight_lines(report: NetworkResult, width: int) -> list[Text]:
     """Return a table of the sources of the Parameters' values."""
-    rows = [Row((), ((w.parameter, ""), (w.source_in_words, ""), (w.how, "dim"))) for w in report.weights]
-    return [Text(), *tree_lines(("Parameter", "is", "by"), rows, width, left=3)]
+    weights = report.correspondence.parameters
+    rows = [Row((), ((w.parameter, ""), (w.source, ""), (way_in_words(w), "dim"))) for w in weights]
+    return [Text(), *tree_lines(("Parameter", "is", ""), rows, width, left=3)]
 
 
 def _quantizer_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
@@ -275,15 +276,16 @@ def remarks(report: NetworkResult) -> list[str]:
     notes = []
     if names := patterns(report.not_reached):  # paths that differ only in numbers, as patterns
         notes.append(f"not reached: the inputs never exercise {list_names(names)}, so nothing is known there")
-    for pair in report.pairs:
+    pairs = report.correspondence
+    for pair in pairs.cells:
         if pair.apart:
             port = "" if pair.module == pair.cell else f" (its port: {pair.cell})"
             notes.append(f"{pair.module}{port} is judged in the Cell around it: {pair.apart}")
-    unpaired = [path for path in report.unpaired if path in report.cells and report.cells[path].status != UNPAIRED]
-    if alone := [pair.module for pair in report.pairs if pair.module in unpaired and not pair.cell_class]:
+    unpaired = [path for path in pairs.unpaired if path in report.cells and report.cells[path].status != UNPAIRED]
+    if alone := [pair.module for pair in pairs.cells if pair.module in unpaired and not pair.cell_class]:
         notes.append(f"modules without a port, judged in the Cell around them: {list_names(alone)}")
-    if report.lone_cells:
-        lone = list_names(report.lone_cells)
+    if pairs.lone_cells:
+        lone = list_names(pairs.lone_cells)
         notes.append(f"Cells that are the port of no module, judged in the Cell around them: {lone}")
     return notes
 

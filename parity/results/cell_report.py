@@ -1,4 +1,4 @@
-"""`CellReport`, the comparisons of one Cell; `PairedCell` and `CarriedWeight`, how Cells and weights match."""
+"""`CellReport`: the comparisons of one Cell."""
 
 from __future__ import annotations
 
@@ -11,10 +11,6 @@ from .comparison import FAIL, NOT_COMPARED, NOT_KNOWN, PASS, REFERENCE_WRONG, Co
 from .hunk import NOWHERE, Hunk
 
 PROGRAM = "the program"
-VALUES, FOLLOWING, NODE_PATHS = "values", "values that follow", "paths of nodes"
-"""How a Cell was found by what is computed: by the values at its boundaries; where these are wrong, by those that
-follow, or by what a file says."""
-
 
 NOT_FOUND = (
     "cause: not found: most of the Cell is computed in another way in the candidate, and no known mistake explains it"
@@ -141,79 +137,6 @@ class CellReport:
             "worst_output_ratio": json_value(worst_ratio(self.outputs)),
             "worst_gradient_ratio": json_value(worst_ratio(self.gradients)),
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class CarriedWeight:
-    """The source of the value of a Cell's Parameter.
-
-    Attributes:
-        parameter: path of the Parameter.
-        source: names of the module's parameters, and how their layout was changed.
-        how: "layer", "name", "shape", "given", "values", "absent there" or "own value".
-        layout: how it is made of them, where it was found by what both networks compute: "joined", "a part",
-            "transposed", "in another order" or "in another shape", or several; or "merged"; else empty.
-    """
-
-    parameter: str
-    source: str
-    how: str
-    layout: str = ""
-
-    @property
-    def source_in_words(self) -> str:
-        """The source and the layout: `a.weight and b.weight, joined`."""
-        return f"{self.source}, {self.layout}" if self.layout else self.source
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON values."""
-        return {"parameter": self.parameter, "source": self.source, "how": self.how, "layout": self.layout}
-
-
-@dataclass(frozen=True, slots=True)
-class PairedCell:
-    """A module and the Cell that is its port, or a module or Cell without a counterpart.
-
-    Attributes:
-        module: path of the module.
-        module_class: class of the module; empty for a Cell that is the port of no module.
-        cell: path of the Cell.
-        cell_class: class of the Cell; empty for a module without a port.
-        how: how the pair was found: "root", "name", "position", "class and order" or "given"; or by what is computed:
-            "values", "values that follow" (after a wrong one) or "paths of nodes" (in a file).
-        apart: why the two can't be compared (they are called differently); their computation is then judged in the
-            Cells around them. Empty if they can be compared.
-        is_part: whether the module is a part of what the Cell computes, which has no Cell of its own for it.
-        layout: how the candidate has the module's tensors, if not as they are: "another layout", "joined", "split"
-            or "merged" (in the weights of others).
-    """
-
-    module: str = ""
-    module_class: str = ""
-    cell: str = ""
-    cell_class: str = ""
-    how: str = ""
-    apart: str = ""
-    is_part: bool = False
-    layout: str = ""
-
-    @property
-    def is_by_values(self) -> bool:
-        """Whether the pair was found by what both networks compute."""
-        return self.how in (VALUES, FOLLOWING, NODE_PATHS)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON values, with null for a missing module or Cell."""
-        return {
-            "module": self.module if self.module_class else None,
-            "module_class": self.module_class or None,
-            "cell": self.cell if self.cell_class else None,
-            "cell_class": self.cell_class or None,
-            "how": self.how,
-            "apart": self.apart,
-            "is_part": self.is_part,
-            "layout": self.layout,
         }
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .cell_report import CarriedWeight, CellReport, PairedCell, is_inside
+from .cell_report import CellReport, is_inside
 from .comparison import PASS, UNPAIRED
+from .correspondence import ROOT, Correspondence, PairedCell
 from .network_verdict import NOT_SAME, NetworkVerdict
 
 FEWEST = 2
@@ -19,8 +20,7 @@ RAISES = "it raises "
 def nothing_in_common(
     sides: Sequence[str],
     cells: Mapping[str, CellReport],
-    pairs: Sequence[PairedCell],
-    weights: Sequence[CarriedWeight],
+    correspondence: Correspondence,
     verdict: NetworkVerdict,
 ) -> str:
     """Return in a sentence that two networks have nothing in common; empty if they have.
@@ -32,8 +32,7 @@ def nothing_in_common(
     Args:
         sides: names of the sides that are compared with the reference.
         cells: the reports by path.
-        pairs: how they were paired.
-        weights: the weights that the candidate has of the reference.
+        correspondence: how they were paired, and the weights that the candidate has of the reference.
         verdict: that on the networks as a whole.
     """
     alone = [path for path, cell in cells.items() if cell.presence == UNPAIRED]
@@ -50,14 +49,14 @@ def nothing_in_common(
     isolated = (c for path in agreeing for c in cells[path].comparisons if c.feeding == "isolated")
     if any(c.status != PASS for c in isolated) or len(agreeing) > SHARE * len(inside):
         return ""
-    holders = {weight.source.partition(" and ")[0].rpartition(".")[0] for weight in weights}
+    holders = {weight.source.partition(" and ")[0].rpartition(".")[0] for weight in correspondence.parameters}
     if not holders <= {*agreeing}:
         return ""
     (side,) = sides
     if verdict.because.startswith(RAISES) and not agreeing:
         raised = verdict.because.removeprefix("it ")
         return f"The two networks can't be compared: {side} {raised}, and none of its Cells has a counterpart by name"
-    if not pairs or not all(_is_by_values(pair) for pair in pairs):
+    if not all(_is_by_values(pair) for pair in correspondence.cells) or not correspondence.cells:
         return ""
     common = " and ".join(["their inputs", ", ".join(agreeing)] if agreeing else ["their inputs"])
     missing = f"{len(inside) - len(agreeing)} of {len(inside)} Cells" if agreeing else f"none of {len(inside)} Cells"
@@ -70,4 +69,4 @@ def nothing_in_common(
 
 def _is_by_values(pair: PairedCell) -> bool:
     """Whether a pair was found by values, or something was looked for by them."""
-    return pair.how == "root" or pair.is_by_values or not (pair.module_class and pair.cell_class)
+    return pair.how == ROOT or pair.is_by_values or not (pair.module_class and pair.cell_class)

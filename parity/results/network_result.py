@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .cell_report import CarriedWeight, CellReport, PairedCell, is_inside
+from .cell_report import CellReport, is_inside
 from .common_ground import nothing_in_common
 from .comparison import (
     AFFECTED,
@@ -18,6 +18,7 @@ from .comparison import (
     Comparison,
 )
 from .conditions import Conditions
+from .correspondence import Correspondence
 from .coverage import Coverage
 from .error_shares import ErrorShares
 from .hunk import NOWHERE
@@ -41,8 +42,7 @@ class NetworkResult:
         seed: seed of the random numbers.
         cells: reports by module path, parents before children.
         notes: remarks for the reader, e.g. that the run stopped early.
-        pairs: the Cells that aren't paired by their paths, each with that of the other side, and how they were found.
-        weights: likewise the parameters of the other side, with the reference's.
+        correspondence: how Cells and parameters of the other sides were paired with the reference's.
         structure: differences in how the network is divided, which are no failures.
         sizes: further sizes of the dynamic dimensions, as `batch=1, length=7`, at which everything was compared.
         probes: what was different about further inputs, derived from the given ones, on which outputs were compared.
@@ -66,8 +66,7 @@ class NetworkResult:
     seed: int
     cells: dict[str, CellReport]
     notes: list[str] = field(default_factory=list)
-    pairs: list[PairedCell] = field(default_factory=list)
-    weights: list[CarriedWeight] = field(default_factory=list)
+    correspondence: Correspondence = field(default_factory=Correspondence)
     structure: list[StructureDifference] = field(default_factory=list)
     sizes: list[str] = field(default_factory=list)
     probes: list[str] = field(default_factory=list)
@@ -128,8 +127,8 @@ class NetworkResult:
     @property
     def divided_differently(self) -> list[str]:
         """The differences in structure, in words: all that `strict` doesn't allow."""
-        alone = [f"module {path} is judged in the Cell around it" for path in self.unpaired]
-        alone += [f"Cell {cell} is the port of no module" for cell in self.lone_cells]
+        alone = [f"module {path} is judged in the Cell around it" for path in self.correspondence.unpaired]
+        alone += [f"Cell {cell} is the port of no module" for cell in self.correspondence.lone_cells]
         return [*(difference.text for difference in self.structure), *alone]
 
     @property
@@ -147,7 +146,7 @@ class NetworkResult:
         """That the two networks have nothing in common, in a sentence; empty if they have."""
         if not self.failed:
             return ""
-        return nothing_in_common(self.sides, self.cells, self.pairs, self.weights, self.network_verdict)
+        return nothing_in_common(self.sides, self.cells, self.correspondence, self.network_verdict)
 
     @property
     def conditions_in_words(self) -> list[str]:
@@ -188,22 +187,6 @@ class NetworkResult:
         }
 
     @property
-    def unpaired(self) -> list[str]:
-        """Paths of the modules that aren't compared with a Cell: they have no port, or it is called differently."""
-        return [pair.module for pair in self.pairs if pair.module_class and (pair.apart or not pair.cell_class)]
-
-    def pair_of(self, path: str) -> PairedCell | None:
-        """The Cell of the other side that a module is compared with; None if that isn't a matter of pairing."""
-        return next(
-            (p for p in self.pairs if p.module == path and p.module_class and p.cell_class and not p.apart), None
-        )
-
-    @property
-    def lone_cells(self) -> list[str]:
-        """The Cells that are the port of no module, as `path (class)`."""
-        return [f"{pair.cell} ({pair.cell_class})" for pair in self.pairs if not pair.module_class]
-
-    @property
     def not_reached(self) -> list[str]:
         """Paths of the Cells that no input reached."""
         return [path for path, cell in self.cells.items() if cell.status == NOT_REACHED]
@@ -221,10 +204,10 @@ class NetworkResult:
             "not_known": self.why_not_known,
             "reference_wrong": self.reference_wrong,
             "not_reached": self.not_reached,
-            "unpaired": self.unpaired,
-            "lone_cells": self.lone_cells,
-            "pairs": [pair.to_dict() for pair in self.pairs],
-            "weights": [weight.to_dict() for weight in self.weights],
+            "unpaired": self.correspondence.unpaired,
+            "lone_cells": self.correspondence.lone_cells,
+            "pairs": [pair.to_dict() for pair in self.correspondence.cells],
+            "weights": [weight.to_dict() for weight in self.correspondence.parameters],
             "structure": [difference.to_dict() for difference in self.structure],
             "reference": self.reference,
             "sides": self.sides,
@@ -256,8 +239,7 @@ class NetworkResult:
         """Add the sides of another report on the same module, run with the same options."""
         self.sides += other.sides
         self._join_probes(other)
-        self.pairs += other.pairs
-        self.weights += other.weights
+        self.correspondence = self.correspondence.joined(other.correspondence)
         join_differences(self.structure, other.structure)
         self.notes += [note for note in other.notes if note not in self.notes]
         self.not_known = self.not_known or other.not_known

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from cellbridge.parity.report.hunks import MAX_LINES, hunk_lines, pairs_in_words
 from cellbridge.parity.report.layout import plain_text, print_lines
-from cellbridge.parity.results.cell_report import PairedCell
+from cellbridge.parity.results.correspondence import PairedCell
 from cellbridge.parity.results.hunk import NOWHERE, CodeLine, Hunk
 
 SIDES = "reference", "candidate"

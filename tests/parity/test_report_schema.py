@@ -66,8 +66,8 @@ def skips(_: Path) -> Any:
 
 def port(_: Path) -> Any:
     found = parity.compare(nn.Sequential(nn.Linear(4, 3)), Port(), X, cells={"fc": "0"})
-    assert found.pairs
-    assert found.weights
+    assert found.correspondence.cells
+    assert found.correspondence.parameters
     return found
 
 

@@ -135,7 +135,7 @@ class ModuleAndFile:
         rounded: list[Side] = [alignment.reference, alignment.side]
         report = judge_sides(alignment.reference, sides, options, self.progress, rounded, on_probes=on_probes)
         report.notes += notes
-        report.pairs, report.weights = alignment.pairs, alignment.weights
+        report.correspondence = alignment.correspondence
         for path, cell in report.cells.items():
             if cell.presence == UNPAIRED:
                 cell.presence = alignment.presence[path]

@@ -42,12 +42,15 @@ from .agreement import (
     set_presence,
 )
 from .causes import DifferingRun
+from .correspondence import correspondence
 from .divided_gradients import with_whole_gradients
 from .recorded_side import RecordedSide
 from .recording import Boundary, RecordedRun
 from .sharing import shared_differently
 from .summaries import Summarized, in_words, require_same_summarized_inputs, use_samples, with_summary
 from .summary_judge import SummaryJudge
+
+PARAMETER_KINDS = ("parameter", "parameter gradient")
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,8 @@ class RecordedTrial(ABC):
         report = empty_report(self.settings, self.reference.name, [self.side.name], self.cells, self.options)
         report.notes = list(dict.fromkeys(filter(None, self.notes)))
         report.not_known = outputs_not_compared(self.truth, self.cells, *self.called, self.options)
+        parameters = dict.fromkeys(c.tensor for _, c in found if c.kind in PARAMETER_KINDS)
+        report.correspondence = correspondence(self.side, self.cells, self.recorded, parameters)
         report.structure += shared_differently(self.side.sharing, self.cells)
         if self.differing is not None and report.failing:
             reference = self.with_program(self.differing, report)

@@ -19,8 +19,8 @@ from ...correspondence.structures import match_results
 from ...dtypes import cast_floating
 from ...inputs.affordable import require_affordable, require_room_for_values
 from ...options import Options
-from ...results.cell_report import CarriedWeight, PairedCell
 from ...results.comparison import PASSED_ON, UNPAIRED
+from ...results.correspondence import Correspondence
 from ...sides.imported import is_imported
 from ...sides.interpreter_side import Arrange
 from ...sides.records import INPUT, OUTPUT, Key, Records
@@ -53,16 +53,14 @@ class Alignment:
         reference: the module.
         side: the program of the file.
         notes: how its Cells and parameters were found, and which weren't.
-        pairs: the Cells of the module, with those of the file.
-        weights: the parameters of the file, with those of the module.
+        correspondence: the Cells and parameters of the module, with those of the file.
         presence: why modules that aren't judged by themselves aren't, by path: a status of `results.comparison`.
     """
 
     reference: ModuleSide
     side: FileSide
     notes: list[str]
-    pairs: list[PairedCell]
-    weights: list[CarriedWeight]
+    correspondence: Correspondence
     presence: Mapping[str, str]
 
 
@@ -143,7 +141,8 @@ def align(
     names = [name for name in search.parameters if name in paired.paired]
     weights = parameter_pairs(marked, paired.program, names, of_merged, pairs)
     presence = _presence(module, truth) | dict.fromkeys(cells.ownership.left_out, UNPAIRED)
-    return Alignment(side_of_module, side, notes, pairs, weights, presence | dict.fromkeys(idle, PASSED_ON))
+    presence |= dict.fromkeys(idle, PASSED_ON)
+    return Alignment(side_of_module, side, notes, Correspondence(pairs, weights), presence)
 
 
 def _presence(module: torch.nn.Module, truth: Records) -> dict[str, str]:

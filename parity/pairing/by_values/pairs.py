@@ -9,7 +9,8 @@ import numpy as np
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Value
-from ...results.cell_report import FOLLOWING, NODE_PATHS, PROGRAM, VALUES, CarriedWeight, PairedCell, is_inside
+from ...results.cell_report import PROGRAM, is_inside
+from ...results.correspondence import FOLLOWING, NODE_PATHS, VALUES, CarriedWeight, PairedCell
 from ...sides.records import INPUT, OUTPUT, Array, Key, Records
 from .crossings import Crossing
 from .divided_products import PART

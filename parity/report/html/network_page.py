@@ -131,7 +131,7 @@ def _partner(cell: CellReport, report: NetworkResult) -> str:
     """Return what a Cell is ported as, or paired with, in words."""
     if cell.counterpart:
         return f"ported as {cell.counterpart}"
-    pair = report.pair_of(cell.path)
+    pair = report.correspondence.pair_of(cell.path)
     return f"paired with {pair_in_words(pair)}" if pair is not None and pair.is_by_values else ""
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ...results.cell_report import CarriedWeight, PairedCell
 from ...results.comparison import PASSED_ON, UNPAIRED
+from ...results.correspondence import PairedCell
 from ...results.network_result import NetworkResult
 from ..detail import pluralize
-from ..hunks import cell_of_pair, way_of_pair
+from ..hunks import cell_of_pair, way_in_words
 from .page import link_to
 from .side_by_side import PairingTable, PairLine
 
@@ -19,15 +19,16 @@ ALONE = {PASSED_ON: "passed on", UNPAIRED: "unpaired"}
 
 def pairing_table(report: NetworkResult) -> PairingTable | None:
     """Return the tables; None where all Cells are paired by their paths."""
-    if not report.pairs:
+    pairs = report.correspondence
+    if not pairs.cells:
         return None
-    cells = [_line(pair, report) for pair in report.pairs]
+    cells = [_line(pair, report) for pair in pairs.cells]
     cells += [
         PairLine(path, link_to(path), cell.class_name, "", "", ALONE[cell.presence])
         for path, cell in report.cells.items()
-        if cell.presence in ALONE and report.pair_of(path) is None
+        if cell.presence in ALONE and pairs.pair_of(path) is None
     ]
-    parameters = [PairLine(weight.source, "", "", weight.parameter, "", _way(weight)) for weight in report.weights]
+    parameters = [PairLine(w.source, "", "", w.parameter, "", way_in_words(w)) for w in pairs.parameters]
     summary = f"{pluralize(len(cells), 'Cell')} ({_counts(cells)})"
     if parameters:
         summary += f", {pluralize(len(parameters), 'parameter')} ({_counts(parameters)})"
@@ -39,16 +40,10 @@ def _counts(lines: Sequence[PairLine]) -> str:
     return ", ".join(f"{count} {way}" for way, count in Counter(line.how for line in lines).most_common())
 
 
-def _way(weight: CarriedWeight) -> str:
-    return f"by {weight.how} ({weight.layout})" if weight.layout else f"by {weight.how}"
-
-
 def _line(pair: PairedCell, report: NetworkResult) -> PairLine:
     name = pair.module or "(root)" if pair.module_class else ""
     link = link_to(name) if pair.module in report.cells and pair.module_class else ""
-    how = "no partner" if not (pair.module_class and pair.cell_class) else f"by {way_of_pair(pair)}"
-    if pair.how == "root":
-        how = "as the whole network"
+    how = way_in_words(pair) if pair.module_class and pair.cell_class else "no partner"
     partner = cell_of_pair(pair) if pair.cell_class else ""
     return PairLine(
         name, link, pair.module_class, partner, pair.cell_class, f"{how}; {pair.apart}" if pair.apart else how

@@ -28,8 +28,8 @@ def check(name: str, *, train: bool = False, modules_without_cell: tuple[str, ..
         _, report = assert_port(
             model.module, *model.args, kwargs=model.kwargs, train=train, dynamic_shapes=model.dynamic_shapes
         )
-    assert {path.rpartition(".")[2] for path in report.unpaired} == set(modules_without_cell)
-    assert not report.lone_cells
+    assert {path.rpartition(".")[2] for path in report.correspondence.unpaired} == set(modules_without_cell)
+    assert not report.correspondence.lone_cells
     assert any(cell.gradients for cell in report.cells.values())
 
 

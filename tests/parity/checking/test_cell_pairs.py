@@ -136,7 +136,7 @@ def test_weights_that_can_be_carried_are_carried() -> None:
     module = TorchLayers()
     report = parity.compare(module, Layers(), (torch.randn(2, 4),))
     assert report.ok
-    assert {carried.source for carried in report.weights} == dict(module.named_parameters()).keys()
+    assert {carried.source for carried in report.correspondence.parameters} == dict(module.named_parameters()).keys()
 
 
 def test_the_share_of_weights() -> None:

@@ -25,8 +25,9 @@ from cellbridge.parity.report.report import Report
 from cellbridge.parity.report.training_report import TrainingReport
 from cellbridge.parity.results.cause import Cause
 from cellbridge.parity.results.cell_graph import CellGraph, GraphNode
-from cellbridge.parity.results.cell_report import CarriedWeight, CellReport, PairedCell
+from cellbridge.parity.results.cell_report import CellReport
 from cellbridge.parity.results.comparison import FAIL, NOT_COMPARED, PASS
+from cellbridge.parity.results.correspondence import CarriedWeight, Correspondence, PairedCell
 from cellbridge.parity.results.hunk import CodeLine, Hunk
 from cellbridge.runtime.errors import UsageError
 from tests.parity.hostile import LONE, PAYLOADS
@@ -99,7 +100,7 @@ def hostile_report(name: str) -> Report:
     weights = [CarriedWeight(name, name, name, name)]
     return report(
         {"": name}, hostile_cell(path, name), second, model=name, notes=[name], sides=[name, "interpreter"],
-        pairs=pairs, weights=weights,
+        correspondence=Correspondence(pairs, weights),
         reference=name,
     )  # fmt: skip
 

@@ -11,8 +11,8 @@ from cellbridge.parity.report.html.pairing import MOST
 from cellbridge.parity.report.html.writer import to_html
 from cellbridge.parity.report.report import Report
 from cellbridge.parity.results.cause import Cause
-from cellbridge.parity.results.cell_report import CarriedWeight, PairedCell
 from cellbridge.parity.results.comparison import PASSED_ON
+from cellbridge.parity.results.correspondence import CarriedWeight, Correspondence, PairedCell
 from cellbridge.parity.results.hunk import CodeLine, Hunk
 from tests.parity.html.browser import COMMAND, Browser, browser
 from tests.parity.html.test_in_browser import CONTRASTS
@@ -35,8 +35,8 @@ def with_hunks(*hunks: Hunk) -> Report:
     ]
     weights = [CarriedWeight("b.weight", "block.q.weight and block.k.weight", "values", "joined")]
     found = report(
-        cells, cell("block", "Block", passing()), cell(act, "GELU", failing(), causes=causes), pairs=pairs,
-        weights=weights, sides=["interpreter"],
+        cells, cell("block", "Block", passing()), cell(act, "GELU", failing(), causes=causes),
+        correspondence=Correspondence(pairs, weights), sides=["interpreter"],
     )  # fmt: skip
     found.cells["block.drop"].presence = PASSED_ON
     return found
@@ -86,7 +86,8 @@ def test_pairs_are_collapsed_below_their_counts() -> None:
 
 def test_many_pairs_are_cut_and_counted() -> None:
     found = with_hunks(Hunk((OURS,), (THEIRS,)))
-    found.pairs += [PairedCell(f"c{number}", "C", f"d{number}", "D", "values") for number in range(MOST)]
+    pairs = [PairedCell(f"c{number}", "C", f"d{number}", "D", "values") for number in range(MOST)]
+    found.correspondence = found.correspondence.joined(Correspondence(pairs))
     table = found.page().pairing
     assert table is not None
     assert (len(table.cells), table.left_out) == (MOST, 4)

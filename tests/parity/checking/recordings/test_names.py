@@ -56,6 +56,8 @@ def test_names_by_habit_are_used_and_shown(tmp_path: Path) -> None:
     failures = [(c.kind, c.tensor) for cell in report.cells.values() for c in cell.failures]
     assert failures == [("parameter", "blocks.1.norm.bias")]
     assert "names by habit: *.weight = *.gamma and *.bias = *.beta" in report.notes
+    carried = {weight.source: (weight.parameter, weight.how) for weight in report.correspondence.parameters}
+    assert carried["blocks.0.norm.weight"] == ("blocks_0.norm.gamma", "habit")
 
 
 def record_port(path: Path, fault: Any = None) -> None:
@@ -115,6 +117,12 @@ def test_a_port_with_other_names_and_layouts_agrees(reference: Path, tmp_path: P
     for path in ("blocks.1.attention.key", "blocks.2.norm", "head", "blocks.0.attention.out"):
         assert (path, "output") in compared
     assert ("blocks.2.norm", "parameter") in compared
+    pairs = {pair.module: pair for pair in report.correspondence.cells}
+    key, head = pairs["blocks.1.attention.key"], pairs["head"]
+    assert (key.cell, key.how, key.is_part) == ("layer_1.qkv", "given", True)
+    assert (head.cell, head.layout, head.is_part) == ("classifier", "another layout", False)
+    carried = {weight.source: weight for weight in report.correspondence.parameters}
+    assert carried["blocks.0.attention.key.weight"].layout == "a part, transposed"
 
 
 @pytest.mark.parametrize("path", ["blocks.1.attention.key", "blocks.2.norm", "head"])

@@ -163,6 +163,10 @@ def test_merged_weights_may_be_rounded_behind_a_wrong_weight() -> None:
     port = TorchSide("port", WrongAndMerged(reference).eval(), (x := torch.randn(2, 3, 5, 5),), {})
     file = ModuleAndFile(reference, port.in_interpreter().program, Options(), NoProgress())
     alignment = file.align_inputs((x,), {})
-    assert {pair.module for pair in alignment.pairs if pair.cell} >= {"square", "folded.conv", "folded.norm"}
+    assert {pair.module for pair in alignment.correspondence.cells if pair.cell} >= {
+        "square",
+        "folded.conv",
+        "folded.norm",
+    }
     computed = {name for name in port.parameters() if alignment.side.is_computed(name)}
     assert computed == {"c.weight", "c.bias"}

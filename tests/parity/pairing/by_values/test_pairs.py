@@ -68,7 +68,7 @@ def report() -> Report:
 
 def test_each_cell_has_the_cell_that_computes_it_or_is_around_it(report: Report) -> None:
     assert report.ok
-    pairs = {pair.module: pair for pair in report.pairs}
+    pairs = {pair.module: pair for pair in report.correspondence.cells}
     assert pairs[""].how == "root"
     assert (pairs["norm"].cell, pairs["norm"].cell_class, pairs["norm"].is_part) == ("last", "LayerNorm", False)
     assert (pairs["act"].cell, pairs["act"].cell_class, pairs["act"].is_part) == ("", "Fused", True)
@@ -77,12 +77,12 @@ def test_each_cell_has_the_cell_that_computes_it_or_is_around_it(report: Report)
 
 
 def test_parameters_say_what_they_are_made_of(report: Report) -> None:
-    sources = {weight.parameter: weight.source_in_words for weight in report.weights}
+    sources = {weight.parameter: (weight.source, weight.layout) for weight in report.correspondence.parameters}
     names = [f"attention.{part}.weight" for part in ("query", "key", "value")]
-    assert sources["qkv.weight"] == f"{' and '.join(names)}, joined"
-    assert sources["back"] == "attention.out.weight, transposed"
-    assert sources["last.weight"] == "norm.weight"
-    assert {weight.how for weight in report.weights} == {"values"}
+    assert sources["qkv.weight"] == (" and ".join(names), "joined")
+    assert sources["back"] == ("attention.out.weight", "transposed")
+    assert sources["last.weight"] == ("norm.weight", "")
+    assert {weight.how for weight in report.correspondence.parameters} == {"values"}
 
 
 def test_a_cell_that_the_port_lacks_is_judged_if_both_ends_are_found(report: Report) -> None:
@@ -153,9 +153,9 @@ def test_merged_parameters_name_the_cell_whose_weights_have_them() -> None:
     reference = Apart().eval()
     report = parity.compare(reference, Folded(reference).eval(), (torch.randn(2, 3, 5),))
     assert report.ok
-    pairs = {pair.module: (pair.cell, pair.is_part, pair.layout) for pair in report.pairs}
+    pairs = {pair.module: (pair.cell, pair.is_part, pair.layout) for pair in report.correspondence.cells}
     assert pairs["conv"] == pairs["norm"] == ("product", True, "merged")
-    merged = [weight for weight in report.weights if weight.layout == "merged"]
+    merged = [weight for weight in report.correspondence.parameters if weight.layout == "merged"]
     assert {weight.source for weight in merged} >= {"conv.weight", "norm.weight", "norm.bias"}
     assert {weight.parameter for weight in merged} == {"weights of product"}
 
@@ -169,5 +169,5 @@ def test_a_failing_cell_names_its_partner_and_the_pairs_are_counted() -> None:
     assert "Cells are paired by values" in text
     assert "(-v lists them)" in text
     table = "\n".join(line.plain for line in report.lines(100, verbose=True))
-    assert re.search(r"norm +last +values", table)
+    assert re.search(r"norm +last +by values", table)
     assert re.search(r"back +attention\.out\.weight, transposed +values", table)

@@ -60,8 +60,8 @@ def test_a_file(kind: type[nn.Module], form: object) -> None:
     report = parity.compare(module, form(own_export(module, args)), args)
     require_sound(report)
     assert report.sides == ["candidate", "candidate in onnxruntime"]
-    assert report.pairs
-    assert all(pair.is_by_values for pair in report.pairs if pair.module)
+    assert report.correspondence.cells
+    assert all(pair.is_by_values for pair in report.correspondence.cells if pair.module)
     for path, cell in report.cells.items():
         if cell.presence is None:
             checks = {(c.check, c.kind) for c in cell.comparisons if c.side == "candidate"}

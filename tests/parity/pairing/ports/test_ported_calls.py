@@ -13,8 +13,8 @@ from torch.nn import functional as F
 from cellbridge import parity
 from cellbridge.parity.report.report import Report
 from cellbridge.parity.report.terminal import failure_text
-from cellbridge.parity.results.cell_report import PairedCell
 from cellbridge.parity.results.comparison import UNPAIRED
+from cellbridge.parity.results.correspondence import PairedCell
 from cellbridge.runtime import Tensor, nn, ops
 
 
@@ -23,7 +23,7 @@ def compared(module: tnn.Module, cell: nn.Cell, *args: Any, **options: Any) -> R
 
 
 def apart(report: Report) -> dict[str, str]:
-    return {pair.module: pair.apart for pair in report.pairs if pair.apart}
+    return {pair.module: pair.apart for pair in report.correspondence.cells if pair.apart}
 
 
 class TorchTwice(tnn.Module):
@@ -66,7 +66,7 @@ def test_cell_called_twice() -> None:
     assert report.ok, failure_text(report)
     assert {c.call for c in report.cells["fc"].comparisons} == {0, 1}
     assert report.cells["fc"].calls == 2
-    assert not report.unpaired
+    assert not report.correspondence.unpaired
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_cells_called_more_or_less_often_are_judged_in_the_cell_around(cell: nn.
     report = compared(TorchTwice(), cell, torch.randn(3, 4))
     assert report.ok, failure_text(report)
     assert apart(report) == called
-    assert set(report.unpaired) == set(called)
+    assert set(report.correspondence.unpaired) == set(called)
     assert {report.cells[path].status for path in called} == {UNPAIRED}
     assert {"fc.weight", "fc.bias"} <= {c.tensor for cell in report.cells.values() for c in cell.comparisons}
 
@@ -212,7 +212,7 @@ class Rows(nn.Cell):
 def test_tensors_laid_out_otherwise(shape: tuple[int, ...], train: bool) -> None:
     report = compared(TorchRows(), Rows(), torch.randn(*shape), train=train)
     assert report.ok, failure_text(report)
-    assert not report.unpaired
+    assert not report.correspondence.unpaired
     assert {path for path, cell in report.cells.items() if cell.comparisons} == {"", "fc", "norm", "drop", "lstm"}
     assert sum("in another layout in the Cell" in note for note in report.notes) == 4
 
@@ -259,8 +259,8 @@ def test_layers_that_are_one_block_in_the_port(train: bool) -> None:
     x = torch.randn(2, 2, 5, 5)
     report = compared(TorchBlockOfThree(), BlockOfThree(), x, train=train)
     assert report.ok, failure_text(report)
-    assert PairedCell("bn2", "BatchNorm2d", "conv2.bn", "BatchNorm2d", "class and order") in report.pairs
-    assert "conv1 (ConvNormReLU)" in report.lone_cells
+    assert PairedCell("bn2", "BatchNorm2d", "conv2.bn", "BatchNorm2d", "class and order") in report.correspondence.cells
+    assert "conv1 (ConvNormReLU)" in report.correspondence.lone_cells
     assert compared(TorchBlockOfThree(), BlockOfThree(1e-2), x, train=train).failing == ["bn2"]
 
 
