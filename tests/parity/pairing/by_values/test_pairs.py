@@ -170,4 +170,4 @@ def test_a_failing_cell_names_its_partner_and_the_pairs_are_counted() -> None:
     assert "(-v lists them)" in text
     table = "\n".join(line.plain for line in report.lines(100, verbose=True))
     assert re.search(r"norm +last +by values", table)
-    assert re.search(r"back +attention\.out\.weight, transposed +values", table)
+    assert re.search(r"back +attention\.out\.weight +by values \(transposed\)", table)
