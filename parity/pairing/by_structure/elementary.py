@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
-
-import numpy as np
 
 from ....runtime.ir.program import Program
-from ....runtime.ir.types import Constant, Node, Type, Value, is_floating
-from ....runtime.namespace import Namespace
+from ....runtime.ir.types import Node, Value, is_floating
 from ....runtime.ops.registry import get
+from .rewriting import Rewriting
 
 MOST_STACKED = 64
 """The most matrices of one tensor that are taken apart."""
@@ -24,46 +21,17 @@ MOST_STACKED = 64
 
 def elementary(program: Program) -> Program:
     """Return a program of known sizes with layers divided into elementary steps."""
-    return _Division(program).program()
+    division = _Division(program)
+    for node in program.nodes:
+        divide = _DIVISIONS.get(node.op)
+        if divide is None:
+            division.nodes.append(node)
+        else:
+            divide(division, node)
+    return division.program()
 
 
-class _Division:
-    def __init__(self, program: Program) -> None:
-        self.before = program
-        known = [value.name for value in (*program.inputs, *program.constant_data, *program.producers)]
-        self.names = Namespace(known, first=1)
-        self.nodes: list[Node] = []
-        self.constants = list(program.constants)
-        self.static = {*program.constant_data}
-        for node in program.nodes:
-            if all(value is None or value in self.static for value in node.inputs):
-                self.static.update(node.outputs)
-
-    def program(self) -> Program:
-        """Return the divided program."""
-        for node in self.before.nodes:
-            divide = _DIVISIONS.get(node.op)
-            if divide is None:
-                self.nodes.append(node)
-            else:
-                divide(self, node)
-        return self.before.replace(nodes=tuple(self.nodes), constants=tuple(self.constants))
-
-    def add(
-        self, node: Node, op: str, inputs: tuple[Value | None, ...], result: Value | Type, **attributes: Any
-    ) -> Value:
-        """Add a node in place of another one; a result that is a type is a new value."""
-        if isinstance(result, Type):
-            result = Value(self.names.unique(f"{node.outputs[0].name} {op}"), result)
-        self.nodes.append(Node(op, inputs, attributes, (result,), node.cell, node.source))
-        return result
-
-    def constant(self, name: str, number: float, like: Value) -> Value:
-        """Return a number as a value, in the dtype of another one."""
-        value = Value(self.names.unique(name), Type(like.dtype, ()))
-        self.constants.append(Constant(value, np.asarray(number, like.dtype)))
-        return value
-
+class _Division(Rewriting):
     def affine(self, node: Node, x: Value, weight: Value | None, bias: Value | None, shape: tuple[int, ...]) -> None:
         """Add a product and a sum with vectors, which are given a shape, and end with the node's output."""
         steps = [(op, vector) for op, vector in (("mul", weight), ("add", bias)) if vector is not None]
@@ -71,12 +39,6 @@ class _Division:
         for number, (op, vector) in enumerate(steps, 1):
             vector = self.reshaped(node, vector, shape)
             x = self.add(node, op, (x, vector), output if number == len(steps) else output.type)
-
-    def reshaped(self, node: Node, vector: Value, shape: tuple[int, ...]) -> Value:
-        """Return a vector in a shape that is broadcast."""
-        if vector.shape == shape or len(shape) <= len(vector.shape):
-            return vector
-        return self.add(node, "reshape", (vector,), vector.type.with_shape(shape), shape=shape)
 
 
 def _along(vector: Value | None, after: int) -> tuple[int, ...]:

@@ -19,6 +19,8 @@ from ...dtypes import cast_floating
 from ...sides.records import Array
 from ..by_values.flat import without_boundaries
 from .elementary import elementary
+from .rewriting import consumers_of, static_values
+from .written_norms import with_norms_in_one_form
 
 Signature = tuple[tuple[Any, ...], ...]
 """What is done with each element of a stored tensor: an op, the operand's position, and a digest of the other one."""
@@ -56,7 +58,7 @@ class Network:
             raise UsageError("sizes of its tensors depend on numbers that it computes")
         if any(get(node.op).traits.draws for node in program.nodes):
             raise UsageError("it draws random numbers")
-        self.program = elementary(without_boundaries(program).astype("float64"))
+        self.program = with_norms_in_one_form(elementary(without_boundaries(program).astype("float64")))
         self.samples = [[cast_floating(array, FLOAT64) for array in arrays] for arrays in samples]
         self.value_of = {name: parameter.value for name, parameter in self.program.parameters.items()}
         self.value_of |= statistics(self.program)
@@ -72,11 +74,7 @@ class Network:
     @cached_property
     def static(self) -> frozenset[Value]:
         """The values that don't depend on the inputs."""
-        known = {*self.constants, *self.value_of.values()}
-        for node in self.program.nodes:
-            if all(value is None or value in known for value in node.inputs):
-                known.update(node.outputs)
-        return frozenset(known)
+        return static_values(self.program)
 
     @cached_property
     def names_in(self) -> dict[Value, frozenset[str]]:
@@ -93,11 +91,7 @@ class Network:
     @cached_property
     def consumers(self) -> dict[Value, list[Node]]:
         """The nodes that use each value, in order."""
-        result_by_name: dict[Value, list[Node]] = {}
-        for node in self.program.nodes:
-            for value in dict.fromkeys(value for value in node.inputs if value is not None):
-                result_by_name.setdefault(value, []).append(node)
-        return result_by_name
+        return consumers_of(self.program)
 
     def apply(self, node: Node, operands: Sequence[Array | None]) -> tuple[Array, ...]:
         """Return the outputs of a node on operands; raise `CellbridgeError` if it can't be computed."""

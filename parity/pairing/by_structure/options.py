@@ -8,12 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ....runtime.ir.types import Node
+from ....runtime.ops.registry import get
 from ...sides.records import Array
 from .features import Arrays, same_features
 from .network import Network, Trace
 from .pieces import Piece, Role, head_sizes, pieces_of
 from .reference import Key, Offer, Reference
-from .units import MATRIX, OTHER, TABLE, VECTOR, Unit, varying_axis
+from .rewriting import varying_axis
+from .units import MATRIX, OTHER, TABLE, VECTOR, Unit
 
 MOST_AXES = 4
 MOST_SIZES = 3
@@ -220,7 +223,7 @@ class Options:
         places = unit.canonical(trace.places)[features]
         bias = self._bias(unit)
         bias_places = None if bias is None else np.broadcast_to(bias.places.reshape(-1), (unit.size,))[features]
-        is_followed = any(node.op in ("sub", "div", "mul") for node in self.network.consumers.get(unit.output, []))
+        is_followed = any(node.op in ("sub", "div", "mul") for node in self._following(unit))
         places_of: dict[Unit, int] = {}
         for place, (rank, part) in enumerate(parts):
             offer = part.offer
@@ -237,6 +240,13 @@ class Options:
                     option = Option(tuple(fillings), part.taken, number > 0 or columns > 0)
                     is_other = part.role != piece.role
                     yield (lacking, option.is_reordered, is_other, places_of.setdefault(part.unit, place), deep), option
+
+    def _following(self, unit: Unit) -> list[Node]:
+        """Return what uses a unit's result, also after it was moved."""
+        nodes = self.network.consumers.get(unit.output, [])
+        while len(nodes) == 1 and get(nodes[0].op).traits.moves == "first":
+            nodes = self.network.consumers.get(nodes[0].outputs[0], [])
+        return nodes
 
     def _orders(self, unit: Unit, original: Unit, size: int) -> Iterator[Array | None]:
         """Yield orders of rows: as they are, and pairs for the halves of each head, and the other way round."""

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import Node, Value
 from ...sides.records import Array
 from .network import Network
+from .rewriting import VECTORS
 
 MATRIX, TABLE, VECTOR, OTHER = "matrix", "table", "vector", "other"
 PRODUCTS = ("linear", "matmul", "conv", "conv_transpose")
-VECTORS = ("mul", "add", "sub", "div")
 
 
 @dataclass(eq=False)
@@ -158,10 +156,3 @@ def without_copies(array: Array) -> Array:
         if array.shape[axis] == 1 or np.array_equal(np.broadcast_to(first, array.shape), array):
             array = array.take(0, axis)
     return array
-
-
-def varying_axis(shape: Sequence[Dim], operand_shape: Sequence[Dim]) -> int | None:
-    """Return the only axis of a shape along which an operand that is broadcast to it varies; None if there is none."""
-    lacking = len(shape) - len(operand_shape)
-    axes = [axis + lacking for axis, size in enumerate(operand_shape) if size != 1]
-    return axes[0] if len(axes) == 1 else None

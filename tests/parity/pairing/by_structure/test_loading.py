@@ -12,12 +12,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cellbridge import parity
-from cellbridge.parity.options import OptionKeywords
 from cellbridge.parity.pairing.by_structure.loading import Loading, load_by_map, load_by_structure
 from cellbridge.runtime.errors import UsageError
+from tests.parity.pairing.by_structure.networks import QUICKLY, drawn
 
 WIDTH, HEADS = 12, 2
-QUICKLY: OptionKeywords = {"probe": False, "grads": False, "diagnose_seconds": 0}
 
 
 class Fused(nn.Module):
@@ -66,17 +65,6 @@ class Scaled(Split):
     """A fault: the scale of the scores is forgotten."""
 
     scale = 1.0
-
-
-def drawn(module: nn.Module, seed: int) -> nn.Module:
-    """Return a module in eval mode with random numbers in all of its tensors."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for tensor in [*module.parameters(), *(b for b in module.buffers() if b.is_floating_point())]:
-            tensor.copy_(torch.rand(tensor.shape, generator=generator) * 0.8 + 0.1)
-            if tensor.dim() > 1:
-                tensor.copy_(torch.randn(tensor.shape, generator=generator) * 0.4)
-    return module.eval()
 
 
 def x() -> tuple[Tensor, ...]:

@@ -1,0 +1,86 @@
+"""A program with some of its nodes replaced by others that compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....runtime.ir.dims import Dim
+from ....runtime.ir.program import Program
+from ....runtime.ir.types import Constant, Node, Type, Value
+from ....runtime.namespace import Namespace
+
+VECTORS = ("mul", "add", "sub", "div")
+"""Operations with one number for each channel, or for each element."""
+
+
+class Rewriting:
+    """Nodes that are put together anew.
+
+    Args:
+        program: the program as it is.
+
+    Attributes:
+        nodes: the nodes so far.
+        static: the values of the program that don't depend on its inputs.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.before = program
+        known = [value.name for value in (*program.inputs, *program.constant_data, *program.producers)]
+        self.names = Namespace(known, first=1)
+        self.nodes: list[Node] = []
+        self.constants = list(program.constants)
+        self.static = static_values(program)
+
+    def program(self) -> Program:
+        """Return the new program."""
+        return self.before.replace(nodes=tuple(self.nodes), constants=tuple(self.constants))
+
+    def add(
+        self, node: Node, op: str, inputs: tuple[Value | None, ...], result: Value | Type, **attributes: Any
+    ) -> Value:
+        """Add a node in place of another one; a result that is a type is a new value."""
+        if isinstance(result, Type):
+            result = Value(self.names.unique(f"{node.outputs[0].name} {op}"), result)
+        self.nodes.append(Node(op, inputs, attributes, (result,), node.cell, node.source))
+        return result
+
+    def constant(self, name: str, number: float, like: Value) -> Value:
+        """Return a number as a value, in the dtype of another one."""
+        value = Value(self.names.unique(name), Type(like.dtype, ()))
+        self.constants.append(Constant(value, np.asarray(number, like.dtype)))
+        return value
+
+    def reshaped(self, node: Node, vector: Value, shape: tuple[int, ...]) -> Value:
+        """Return a vector in a shape that is broadcast."""
+        if vector.shape == shape or len(shape) <= len(vector.shape):
+            return vector
+        return self.add(node, "reshape", (vector,), vector.type.with_shape(shape), shape=shape)
+
+
+def static_values(program: Program) -> frozenset[Value]:
+    """Return the values that don't depend on the inputs."""
+    known = {*program.constant_data}
+    for node in program.nodes:
+        if all(value is None or value in known for value in node.inputs):
+            known.update(node.outputs)
+    return frozenset(known)
+
+
+def consumers_of(program: Program) -> dict[Value, list[Node]]:
+    """Return the nodes that use each value, in order."""
+    consumers: dict[Value, list[Node]] = {}
+    for node in program.nodes:
+        for value in dict.fromkeys(value for value in node.inputs if value is not None):
+            consumers.setdefault(value, []).append(node)
+    return consumers
+
+
+def varying_axis(shape: Sequence[Dim], operand_shape: Sequence[Dim]) -> int | None:
+    """Return the only axis of a shape along which an operand that is broadcast to it varies; None if there is none."""
+    lacking = len(shape) - len(operand_shape)
+    axes = [axis + lacking for axis, size in enumerate(operand_shape) if size != 1]
+    return axes[0] if len(axes) == 1 else None
