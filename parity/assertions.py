@@ -174,9 +174,10 @@ def assert_training_parity(module: Any, *arguments: Any, **options: Any) -> Trai
         ParityError: an `AssertionError` with the first differences.
     """
     __tracebackhide__ = True
-    from .sides.known_frameworks import framework_of
+    from .sides.kinds import NETWORKS
+    from .sides.opening import kind_of
 
-    if "train_module" in options or len(arguments) > 2 or (arguments and framework_of(arguments[0]) is not None):
+    if "train_module" in options or len(arguments) > 2 or (arguments and kind_of(arguments[0]) in NETWORKS):
         from .jobs.training.compare import compare_training
         from .options import require_known
 

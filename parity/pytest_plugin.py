@@ -129,7 +129,7 @@ class ParityFile(pytest.File):
         from .support.user_code import report_user_errors
 
         settings = self.config.stash[SETTINGS]
-        model = model_file.load(str(self.path))
+        model = model_file.load(str(self.path), with_port=True)
         port = name_of_port(model.cell)
         sides = [*CONVERSIONS, *([] if port is None else [port])]
         if model.recording is not None:

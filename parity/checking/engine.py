@@ -31,9 +31,10 @@ from ..results.notes import warnings_as_notes
 from ..sides.given_dtypes import keep_dtypes_if_needed
 from ..sides.imported import is_imported
 from ..sides.jax_hints import candidate_hint
+from ..sides.kinds import IN_FILES, ONNX, Kind
 from ..sides.known_frameworks import framework_of, name_of_port
 from ..sides.names import ONNXRUNTIME
-from ..sides.opening import IN_FILES, ONNX, Given, Kind, kind_of, open_side
+from ..sides.opening import Given, in_words, kind_of, open_side, require_module
 from ..sides.precision import WorkingDtypeCaster, convert
 from ..sides.runtime_program import written_program
 from ..sides.torch_program import capture_program
@@ -100,6 +101,7 @@ def check(
         UsageError: the inputs don't fit the module, an option is wrong, or the module's outputs aren't finite.
         ConversionError: the module can't be converted. If there is a port, it is judged alone instead, with a note.
     """
+    require_module(module, "is converted")
     chosen = _in_mode_of(module, from_keywords(Options, check, options))
     if opset is not None:
         opsets.require_loadable(opset)
@@ -111,7 +113,7 @@ def check(
     port_name = name_of_port(cell)
     if cell is not None and port_name is None:
         raise UsageError(
-            f"`cell` must be a Cell, or a network in JAX as a side, given {type(cell).__name__}{candidate_hint(cell)}"
+            f"`cell` must be a Cell, or a network in JAX as a side, given {in_words(cell)}{candidate_hint(cell)}"
         )
     is_in_jax = kind_of(cell) is Kind.JAX
     if is_in_jax and (cells is not None or weights is not None):
@@ -280,7 +282,7 @@ def compare(
 
     if theirs is Kind.JAX:
         if ours is not Kind.MODULE:
-            raise UsageError(f"a network in JAX is compared with a torch module, given {type(reference).__name__}")
+            raise UsageError(f"a network in JAX is compared with a torch module, given {in_words(reference)}")
 
         def judge_network(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
             return compare_network_in_jax(plan(args, keywords), names, options)
@@ -291,12 +293,12 @@ def compare(
         return report
     if theirs is Kind.RECORDING:
         if ours is not Kind.MODULE:
-            raise UsageError(f"a recording is compared with a torch module, given {type(reference).__name__}")
+            raise UsageError(f"a recording is compared with a torch module, given {in_words(reference)}")
         from .recordings.against import compare_with_recording
 
         return compare_with_recording(reference, candidate, args, keywords, names=names, progress=progress, **options)
     if names is not None:
-        given = f"{type(candidate).__name__}{candidate_hint(candidate)}"
+        given = f"{in_words(candidate)}{candidate_hint(candidate)}"
         raise UsageError(f"names= is for the folder of a recording, or a network in JAX, given {given}")
     of_file = theirs in ONNX or (theirs is Kind.PROGRAM and is_imported(candidate))
     file = None
@@ -378,11 +380,11 @@ _TORCH_DTYPES = {"float64": torch.float64, "float16": torch.float16, "bfloat16":
 def _require_comparable(reference: Any, is_port: bool, explained: bool, candidate: Any) -> None:
     """Raise `UsageError` unless these can be compared; `explained`: whether something for a port alone is given."""
     if is_port and kind_of(reference) is not Kind.MODULE:
-        raise UsageError(f"a Cell is compared with a torch module, given {type(reference).__name__}")
+        raise UsageError(f"a Cell is compared with a torch module, given {in_words(reference)}")
     if explained and not is_port:
         raise UsageError(
             f"`weights` and `cells` are for a Cell or a torch module as the candidate, given "
-            f"{type(candidate).__name__}: other Cells are paired by path{candidate_hint(candidate)}"
+            f"{in_words(candidate)}: other Cells are paired by path{candidate_hint(candidate)}"
         )
     if kind_of(reference) in IN_FILES:
         raise UsageError(

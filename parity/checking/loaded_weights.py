@@ -13,7 +13,8 @@ import torch
 from ...converter.structure.program_names import named_parameters
 from ...runtime.errors import UsageError
 from ..pairing.by_structure.loading import load_by_map, load_by_structure
-from ..sides.opening import Kind, kind_of
+from ..sides.kinds import Kind
+from ..sides.opening import in_words, kind_of
 from ..support.files import require_writable, write_text
 
 ALIKE = 0.02
@@ -67,8 +68,8 @@ def require_loadable(
         require_new_map(write_map)
     if load_weights is not False and (kind_of(reference), kind_of(candidate)) != (Kind.MODULE, Kind.MODULE):
         raise UsageError(
-            f"weights are loaded from a torch module into a torch module, given {type(reference).__name__} and "
-            f"{type(candidate).__name__}\n  what to do: load the weights in the candidate's own code"
+            f"weights are loaded from a torch module into a torch module, given {in_words(reference)} and "
+            f"{in_words(candidate)}\n  what to do: load the weights in the candidate's own code"
         )
 
 

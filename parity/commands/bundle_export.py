@@ -38,7 +38,9 @@ def export_bundle(request: Export) -> None:
         path = inside / "model.onnx"
         with TerminalProgress() as progress:
             progress.stage("load", None)
-            user_file = with_dynamic_axes(load(request.model, request.inputs.seed), request.inputs.dynamic)
+            user_file = with_dynamic_axes(
+                load(request.model, request.inputs.seed, with_port=True), request.inputs.dynamic
+            )
             report = check_loaded(
                 user_file, verbose, request.options, progress, save_onnx=path, opset=request.target.opset,
                 external_data=request.external_data,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,13 +10,14 @@ import click
 
 from ...runtime.errors import UsageError
 from ..options import OptionKeywords
+from ..sides.kinds import Kind, file_of, kind_of_path
 from ..support.progress import TerminalProgress
 from .arguments.declaring import ArgumentGroup, option
 from .arguments.groups import CauseSearch, Inputs, Judging, Provider, ReportsOnFailures
 from .command import command
 from .conversion import compare_model_files, compare_with_onnx
 from .outcome import finish, require_outputs
-from .targets import file_of, is_model_file, require_file
+from .targets import require_file
 
 if TYPE_CHECKING:
     from ..report.report import Report
@@ -86,16 +88,15 @@ def compare(
     require_outputs(reports.files_by_option | {"--write-map": weights.written_map}, inputs_read, reports.repro)
     options = judging.keywords(inputs.seed, where.provider, limits.diagnose_seconds)
     options["model"] = candidate
-    if is_model_file(reference):
+    kinds = [_kind_of(reference, reference), _kind_of(candidate, reference)]
+    if kinds[0] is Kind.MODEL_FILE:
         report = _compare_with_model_file(reference, candidate, reports.verbose, options, weights)
-    elif is_model_file(candidate):
+    elif kinds[1] is Kind.MODEL_FILE:
         raise UsageError(
             f"an ONNX file is compared with a model file, given {reference} and {candidate}\n"
-            f"  what to do: exchange them: parity compare {candidate} {reference}"
+            f"  what to do: exchange them: {shlex.join(['parity', 'compare', candidate, reference])}"
         )
     else:
-        for file in (reference, candidate):
-            require_file(file)
         from ..checking.onnx_files.compare import compare_onnx
 
         with TerminalProgress() as progress:
@@ -109,12 +110,26 @@ def _compare_with_model_file(
     reference: str, candidate: str, verbose: bool, options: OptionKeywords, weights: Weights
 ) -> Report:
     """Return the report on a model file or an ONNX file compared with a model file."""
-    if is_model_file(candidate):
+    if kind_of_path(candidate) is Kind.MODEL_FILE:
         return compare_model_files(reference, candidate, verbose, options, weights.source, weights.written_map)
     if weights.source is not False:
         raise UsageError(
             f"weights are loaded into the network of a model file, given {candidate}, which has its own\n"
             "  what to do: compare the port's model file, and then the ONNX file without --load-weights or --map"
         )
-    require_file(candidate)
     return compare_with_onnx(reference, candidate, verbose, options)
+
+
+def _kind_of(target: str, reference: str) -> Kind:
+    """Return what REFERENCE or CANDIDATE is, which must be there and be compared by this command."""
+    kind = kind_of_path(target)
+    if kind is Kind.RECORDING:
+        if target == reference:
+            raise UsageError(f"{target} is a folder, and REFERENCE is a model file or an ONNX file")
+        raise UsageError(
+            f"{target} is a folder, and CANDIDATE is a model file or an ONNX file\n"
+            f"  what to do: if it is a recording: {shlex.join(['parity', 'run', reference, '--against', target])}"
+        )
+    if kind is Kind.ONNX_FILE:
+        require_file(target)
+    return kind

@@ -45,7 +45,7 @@ def check_model_file(
     """
     with TerminalProgress() as progress:
         progress.stage("load", None)
-        user_file = with_dynamic_axes(load(model, options["seed"]), dynamic)
+        user_file = with_dynamic_axes(load(model, options["seed"], with_port=True), dynamic)
         if memory is None and user_file.mapped is None:
             return check_loaded(user_file, verbose, options, progress, **more)
         report = _check_out_of_core(user_file, memory, verbose, options, progress, more)
@@ -75,7 +75,7 @@ def _check_out_of_core(
     more: ConversionKeywords,
 ) -> Report:
     """Return the report on a model file that is judged in parts, which may take most of the machine's memory."""
-    of_whole = {"--round-trip": more.get("round_trip"), "cell": user_file.cell, "recording": user_file.recording}
+    of_whole = {"--round-trip": more.get("round_trip"), "cell": user_file.has_port, "recording": user_file.recording}
     if names := [name for name, value in of_whole.items() if value is not None and value is not False]:
         raise UsageError(
             f"a network in parts is compared with its conversions alone: leave out {', '.join(names)}, or --memory"
@@ -228,7 +228,7 @@ def check_model_file_training(
                 progress=progress,
                 **config,
             )
-    if user_file.cell is not None:
+    if user_file.has_port:
         report.notes.append("the port was not trained: parity.assert_training_parity compares it with its own script")
     return report
 

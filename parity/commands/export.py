@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..report.layout import echo
+from ..sides.kinds import file_of
 from ..support import files
 from .arguments.export import Checking, Export, ExportedInputs, ExportReports, Precision, Target
 from .arguments.groups import Memory
@@ -14,7 +15,7 @@ from .command import command
 from .conversion import check_model_file, convert_model_file
 from .outcome import require_outputs, require_parity
 from .quantized_export import export_quantized
-from .targets import file_of, require_file
+from .targets import require_file
 from .training_export import export_training
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import click
 
 from ..report.layout import echo
+from ..sides.kinds import Kind, kind_of_path
 from .arguments.declaring import ArgumentGroup, option
 from .arguments.groups import InputShapes, Seed, Verbosity
 from .command import command
 from .conversion import convert_model_file
-from .targets import is_onnx_file
+from .targets import require_file
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ def inspect(model: str, contents: Contents, inputs: Inputs, reports: Verbosity) 
 
     from ..report import inspection
 
-    if is_onnx_file(model):
+    if kind_of_path(model) is Kind.ONNX_FILE:
+        require_file(model)
         from ...converter import from_onnx
 
         program = from_onnx(model, shapes=inputs.shapes)

@@ -18,6 +18,7 @@ from ..jobs.locks.lock_file import Lock, read_lock, write_lock
 from ..jobs.sweeping.changed import own_file
 from ..options import OptionKeywords, Options
 from ..report.layout import echo
+from ..sides.kinds import Kind, kind_of_path
 from ..sides.names import ONNXRUNTIME
 from ..support.files import require_writable
 from ..support.progress import TerminalProgress
@@ -26,7 +27,6 @@ from .arguments.groups import Reports, Run, Seed, Selection, Verbosity
 from .command import command, quiet
 from .outcome import finish, require_outputs
 from .project_file import project_root
-from .targets import is_model_file
 
 if TYPE_CHECKING:
     from ..jobs.locks.contents import Snapshot
@@ -136,7 +136,7 @@ def check_lock(models: tuple[str, ...], lock_file: ReadLock, selection: Selectio
     project, or of an installed package, is run only if it is named as MODEL, too.
     """
     path = lock_file.path
-    if is_model_file(path):
+    if kind_of_path(path) is Kind.MODEL_FILE:
         raise UsageError(
             f"--lock takes a lock file, given the model {path}\n  what to do: {_check_command(LOCK_FILE, [path])}"
         )

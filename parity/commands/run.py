@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..options import OptionKeywords
+from ..sides.kinds import Kind, file_of, kind_of_path
 from ..support import files
 from ..support.progress import TerminalProgress
 from .arguments.declaring import ArgumentGroup, option
@@ -26,7 +27,7 @@ from .arguments.training import ComparedTraining
 from .command import command
 from .conversion import check_model_file, check_model_file_training, check_ranks, compare_with_recording
 from .outcome import finish, require_outputs
-from .targets import file_of, is_onnx_file, require_file
+from .targets import require_file
 
 if TYPE_CHECKING:
     from ..report.base import BaseReport
@@ -120,7 +121,7 @@ def run(
 
     def judge(model: str) -> BaseReport:
         """Return the report on one MODEL."""
-        if is_onnx_file(model):
+        if kind_of_path(model) is Kind.ONNX_FILE:
             return _check_onnx(model, inputs, options)
         of_model: OptionKeywords = {**options, "train": mode.train}
         config = training.config(training.steps)

@@ -11,12 +11,12 @@ of keyword arguments; a generator function yields several of them. Optional are 
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..sides.kinds import CASE, file_of
 from .definitions import Definitions
 from .generated_cases import source_of_case
 from .torch_files import is_torch_file, load_torch_file
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ...converter.mapped_weights import MappedWeights
-
-_CASE = re.compile(r"(.*\.py)\[(.*)\]", re.DOTALL)  # a file and the name of one of its cases
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class ModelFile:
         loss: maps the module's result to a scalar; None if the file has none.
         dynamic_shapes: as for `torch.export.export`; None if the file has none.
         name: name of the file, as the user gave it.
-        cell: the port; None if the file has none.
+        cell: the port; None if the file has none, or it wasn't asked for.
         cells: paths of modules by paths of Cells of the port; None if the file has none.
         weights: as for `parity.compare`; None if the file has none.
         more_inputs: positional and keyword arguments of further calls, created one at a time.
@@ -53,6 +51,7 @@ class ModelFile:
         mapped: these files, mapped into memory, of which the module has its weights; None if it has its own.
         notes: remarks for the reader of a report.
         clip_gradients: how the parallel network's gradients are clipped; None for torch's `clip_grad_norm_`.
+        has_port: whether the file defines a port.
     """
 
     module: nn.Module
@@ -74,9 +73,10 @@ class ModelFile:
     checkpoint: Path | None = None
     mapped: MappedWeights | None = None
     notes: tuple[str, ...] = ()
+    has_port: bool = False
 
 
-def load(target: str, seed: int = 0, *, on_meta: bool = False) -> ModelFile:
+def load(target: str, seed: int = 0, *, on_meta: bool = False, with_port: bool = False) -> ModelFile:
     """Run a model file and return its network and inputs.
 
     Args:
@@ -84,6 +84,7 @@ def load(target: str, seed: int = 0, *, on_meta: bool = False) -> ModelFile:
             `path/program.pt2`.
         seed: seed of torch's random number generator.
         on_meta: leave a module whose weights are in files on the meta device.
+        with_port: make the port that the file defines, which may need another framework.
 
     Raises:
         UsageError: the file doesn't exist, raises, or lacks a definition. The user's exception is the cause.
@@ -99,7 +100,8 @@ def load(target: str, seed: int = 0, *, on_meta: bool = False) -> ModelFile:
     dynamic_shapes = definitions.optional("dynamic_shapes")
     if inspect.isfunction(dynamic_shapes):
         dynamic_shapes = definitions.call("dynamic_shapes", dynamic_shapes)
-    cell = definitions.cell()
+    has_port = definitions.optional("cell") is not None
+    cell = definitions.cell() if with_port else None
     cells, weights = definitions.pairs() if cell is not None else (None, None)
     decode, parallelize = definitions.function("decode"), definitions.function("parallelize")
     splits = definitions.optional("splits_batch")
@@ -107,7 +109,7 @@ def load(target: str, seed: int = 0, *, on_meta: bool = False) -> ModelFile:
         module, args, kwargs, loss, dynamic_shapes, target, cell, cells, weights, every_input, decode, parallelize,
         splits if isinstance(splits, bool) else None, definitions.path("recording"), definitions.path("names"),
         definitions.function("clip_gradients"), definitions.path("checkpoint"), mapped,
-        () if cell is not None else definitions.notes_on_pairs(),
+        () if has_port else definitions.notes_on_pairs(), has_port=has_port,
     )  # fmt: skip
 
 
@@ -145,12 +147,11 @@ class Candidate:
 
 def _open(target: str, seed: int) -> tuple[Definitions, nn.Module]:
     """Run a model file, and return it with its network."""
-    if case := _CASE.fullmatch(target):
+    if case := CASE.fullmatch(target):
         source = source_of_case(open_source(case[1], seed), *case.groups())
         definitions = Definitions(source, case[1])
         return definitions, definitions.model("model")
-    head, _, factory = target.rpartition(":")
-    if not head or not factory.isidentifier():
-        head, factory = target, ""
+    head = file_of(target)
+    factory = target.removeprefix(head).removeprefix(":")
     definitions = Definitions(open_source(head, seed, may_be_module=bool(factory)), head)
     return definitions, definitions.model(factory or "model")

@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...runtime.errors import UsageError
+from ..sides.kinds import PROGRAMS
 
 if TYPE_CHECKING:
     from torch import nn
 
-SUFFIXES = (".pt2",)
-
 
 def is_torch_file(target: str) -> bool:
-    """Whether a target on the command line is a file that torch has written, and no Python file."""
-    return Path(target).suffix.lower() in SUFFIXES
+    """Whether a target on the command line is a program that torch has written, and no Python file."""
+    return Path(target).suffix.lower() in PROGRAMS
 
 
 def load_torch_file(path: str) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any], Any]:

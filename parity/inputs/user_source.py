@@ -7,11 +7,13 @@ import importlib
 import importlib.util
 import linecache
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
 from ...runtime.errors import UsageError
 from ...runtime.visible import encodable_name
+from ..sides.kinds import PICKLES
 from ..support.user_code import format_user_error, report_user_errors
 
 
@@ -40,22 +42,32 @@ def _require_file(path: Path) -> None:
     if path.is_dir():
         raise UsageError(f"{path} is a folder; give the path of a model file (.py)")
     if not path.exists():
-        if not path.parent.is_dir():
-            raise UsageError(f"no such file: {path} (there is no folder {path.parent})")
-        file_names = [file.name for file in path.parent.glob("*.py")]
-        close = difflib.get_close_matches(path.name, file_names, n=3) or difflib.get_close_matches(
-            f"{path.name}.py", file_names, n=3
-        )
-        hint = f"; did you mean {' or '.join(str(path.with_name(name)) for name in close)}?" if close else ""
-        raise UsageError(f"no such file: {path}{hint}")
-    if path.suffix in (".pt", ".pth", ".ts", ".torchscript"):
+        raise UsageError(no_such_file(path))
+    if path.suffix in PICKLES:
         raise UsageError(
             f"{path} says nothing of its inputs, and reading it may run any code\n  what to do: if you trust it, write "
             f"a model file: def model(): return torch.jit.load({str(path)!r}), and def inputs(); a checkpoint without "
             "a network is loaded into one there"
         )
+    if path.suffix == ".onnx":
+        raise UsageError(
+            f"{path} is an ONNX file, and a torch module is needed here\n"
+            "  what to do: give the model file (.py) that it was exported from; parity run, compare and inspect take "
+            "ONNX files"
+        )
     if path.suffix != ".py":
         raise UsageError(f"{path} isn't a Python file (.py). A model file defines model() and inputs()")
+
+
+def no_such_file(path: Path, endings: Sequence[str] = (".py",)) -> str:
+    """Return the message on a file that isn't there, with files of these endings that have a similar name."""
+    if not path.parent.is_dir():
+        return f"no such file: {path} (there is no folder {path.parent})"
+    names = [file.name for ending in endings for file in path.parent.glob(f"*{ending}")]
+    attempts = [path.name, *(f"{path.name}{ending}" for ending in endings)]
+    close = next(filter(None, (difflib.get_close_matches(name, names, n=3) for name in attempts)), [])
+    hint = f"; did you mean {' or '.join(str(path.with_name(name)) for name in close)}?" if close else ""
+    return f"no such file: {path}{hint}"
 
 
 def _run_file(path: Path) -> ModuleType:

@@ -10,6 +10,7 @@ import onnx
 from ...runtime.compiled.isolated import Given, IsolatedSession
 from ...runtime.ir.types import CellCall, is_floating
 from ...runtime.tree import TENSOR, Structure
+from .onnx_models import copy_of
 from .onnxruntime_side import OnnxModelSide, tensors_of
 from .records import OUTPUT, Array, Key, Records
 from .run import Run
@@ -55,12 +56,8 @@ class OnnxReferenceSide(OnnxModelSide):
 
     def _perturb_weights(self, generator: np.random.Generator, units: float) -> onnx.ModelProto | None:
         """Return the model with its tensors of two or more dimensions perturbed; None if it is too large."""
-        try:
-            model = onnx.ModelProto()
-            model.CopyFrom(self.model if isinstance(self.model, onnx.ModelProto) else onnx.load(self.model))
-        except (OSError, ValueError):  # external data that onnx can't read
-            return None
-        if model.ByteSize() > onnx.checker.MAXIMUM_PROTOBUF:
+        model = copy_of(self.model)
+        if model is None:
             return None
         constants = [a.t for node in model.graph.node if node.op_type == "Constant" for a in node.attribute]
         for tensor in (*model.graph.initializer, *constants):

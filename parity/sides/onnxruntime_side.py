@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from ...runtime.errors import UsageError
 from ...runtime.ir.types import as_dtype, is_floating
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
+from .onnx_models import OnnxModel, graph_model, whole_model
 from .provider_notes import provider_notes
 from .quantized_steps import CodesOfFloat64, is_quantized
 from .records import OUTPUT, Array, Key, Mismatch, Records
@@ -53,7 +53,7 @@ class OnnxModelSide:
     """
 
     name: str
-    model: onnx.ModelProto | str | PathLike[str]
+    model: OnnxModel
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     _: KW_ONLY
@@ -79,7 +79,7 @@ class OnnxModelSide:
 
     @cached_property
     def _graph_model(self) -> onnx.ModelProto:
-        return self.model if isinstance(self.model, onnx.ModelProto) else graph_only(self.model)
+        return graph_model(self.model)
 
     @property
     def graph(self) -> onnx.GraphProto:
@@ -141,8 +141,7 @@ class OnnxModelSide:
 
     def _run_from_same_codes(self, inputs: Mapping[str, Given], records: Records) -> Mapping[str, Mapping[str, Array]]:
         """Return the outputs computed from the codes of float64, or end to end if these codes can't be computed."""
-        model = self.model if isinstance(self.model, onnx.ModelProto) else onnx.load(self.model)
-        cut = CodesOfFloat64(model, self.provider)
+        cut = CodesOfFloat64(whole_model(self.model), self.provider)
         arrays = {name: value for name, value in inputs.items() if isinstance(value, np.ndarray)}
         outputs = cut.run(arrays) if len(arrays) == len(inputs) else None
         if outputs is None:
@@ -193,21 +192,6 @@ class OnnxModelSide:
             by_name = dict(zip(map(plain_slot, self.names), values, strict=True))
             values = [by_name[plain_slot(value.name)] for value in inputs]
         return {name: _to_input(value, kind) for (name, kind), value in zip(element_types.items(), values, strict=True)}
-
-
-def output_names(model: str | PathLike[str]) -> list[str]:
-    """The names of a file's outputs, in order."""
-    return [value.name for value in graph_only(model).graph.output]
-
-
-def graph_only(path: str | PathLike[str]) -> onnx.ModelProto:
-    """The model in a file without its external data; raises `UsageError` if there is none."""
-    try:
-        return onnx.load(path, load_external_data=False)
-    except FileNotFoundError as error:
-        raise UsageError(f"there is no file {path}") from error
-    except Exception as error:
-        raise UsageError(f"{path} is not an ONNX model: {error}") from error
 
 
 def element_type(proto: onnx.TypeProto) -> int:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import onnx
@@ -16,33 +15,17 @@ from ...converter.capture.cell_hooks import input_slots
 from ...converter.onnx_out.naming import input_names
 from ...runtime.errors import UsageError
 from ...runtime.ir.program import Program
+from ...runtime.visible import visible_name
 from ..dtypes import WORKING_DTYPES
 from ..options import Options
 from .interpreter_side import InterpreterSide
 from .jax_hints import candidate_hint, reference_hint
 from .jax_side import JaxSide
+from .kinds import Kind, file_of, kind_of_path
 from .known_frameworks import framework_of
 from .onnxruntime_side import OnnxModelSide
 from .side import Side
 from .torch_side import TorchSide
-
-
-class Kind(Enum):
-    """What a network is."""
-
-    MODULE = "a torch module"
-    PROGRAM = "a program"
-    CELL = "a Cell"
-    JAX = "a network in JAX"
-    RECORDING = "a recording"
-    ONNX_FILE = "an ONNX file"
-    ONNX_MODEL = "an ONNX model"
-    UNKNOWN = "something else"
-
-
-ONNX = frozenset({Kind.ONNX_FILE, Kind.ONNX_MODEL})
-IN_FILES = ONNX | {Kind.RECORDING}
-"""Kinds that aren't run as code: a path, or a model that was read from one."""
 
 
 @dataclass(frozen=True)
@@ -98,16 +81,17 @@ def _open_model(request: Given) -> Side:
     )
 
 
-def _is_path(network: Any) -> bool:
-    return isinstance(network, (str, PathLike))
+def _is_path_of(kind: Kind) -> Callable[[Any], bool]:
+    return lambda network: isinstance(network, (str, PathLike)) and kind_of_path(network) is kind
 
 
 OPENERS = (
     Opener(Kind.MODULE, lambda network: isinstance(network, torch.nn.Module), _open_module),
     Opener(Kind.PROGRAM, lambda network: isinstance(network, Program), _open_program),
     Opener(Kind.JAX, lambda network: isinstance(network, JaxSide)),
-    Opener(Kind.RECORDING, lambda network: _is_path(network) and Path(network).is_dir()),
-    Opener(Kind.ONNX_FILE, _is_path, _open_model),
+    Opener(Kind.RECORDING, _is_path_of(Kind.RECORDING)),
+    Opener(Kind.MODEL_FILE, _is_path_of(Kind.MODEL_FILE)),
+    Opener(Kind.ONNX_FILE, _is_path_of(Kind.ONNX_FILE), _open_model),
     Opener(Kind.ONNX_MODEL, lambda network: isinstance(network, onnx.ModelProto), _open_model),
     Opener(Kind.CELL, lambda network: framework_of(network) is not None),
 )
@@ -117,6 +101,34 @@ OPENERS = (
 def kind_of(network: Any) -> Kind:
     """Return what a network is."""
     return next((opener.kind for opener in OPENERS if opener.fits(network)), Kind.UNKNOWN)
+
+
+def require_module(network: Any, purpose: str) -> None:
+    """Raise `UsageError` unless a network is a torch module; `purpose`: what is done with it, as in "is recorded"."""
+    kind = kind_of(network)
+    if kind is not Kind.MODULE:
+        raise UsageError(f"a torch module {purpose}, given {in_words(network)}{_instead(network)}")
+
+
+def in_words(network: Any) -> str:
+    """What a network is, in words: the file that a path names, or the class of anything else."""
+    kind = kind_of(network)
+    if isinstance(network, (str, PathLike)):
+        name = visible_name(os.fspath(network))
+        return f"{kind.value}, {name}" if os.path.exists(file_of(os.fspath(network))) else f"{name}, which isn't there"
+    return type(network).__name__
+
+
+def _instead(network: Any) -> str:
+    """What to do with a network that isn't a torch module, as the end of a message."""
+    kind = kind_of(network)
+    if kind is Kind.MODEL_FILE:
+        return (
+            "\n  what to do: the commands of parity take model files; in Python, give the module that the file defines"
+        )
+    if hint := candidate_hint(network):
+        return hint
+    return "\n  what to do: parity.compare compares others with a torch module as they are"
 
 
 def open_side(request: Given) -> Side:
@@ -134,7 +146,8 @@ def open_side(request: Given) -> Side:
     else:
         kinds = "a torch module or a program, a Cell, a network in JAX as a side, or an ONNX model or file"
         hint = candidate_hint(request.network)
-    raise UsageError(f"the {request.name} must be {kinds}, given {type(request.network).__name__}{hint}")
+    hint = _instead(request.network) if kind is Kind.MODEL_FILE else hint
+    raise UsageError(f"the {request.name} must be {kinds}, given {in_words(request.network)}{hint}")
 
 
 def names_of_inputs(request: Given) -> list[str]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from os import PathLike
-
-import onnx
 
 from ...runtime.compiled.isolated import Given
+from .onnx_models import OnnxModel
 from .records import Key
 
 
@@ -23,7 +21,7 @@ class RuntimeModel:
         provider: name of the execution provider (`runtime.providers`).
     """
 
-    model: onnx.ModelProto | str | PathLike[str]
+    model: OnnxModel
     inputs: Mapping[str, Given]
     outputs: Mapping[Key, str]
     provider: str

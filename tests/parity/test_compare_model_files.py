@@ -100,6 +100,60 @@ def test_a_file_that_pairs_cells_as_a_candidate_is_a_model_file_for_every_comman
         assert "`cells` pair the model with another one in parity compare" in " ".join(result.output.split())
 
 
+@pytest.mark.parametrize("command", ["compare", "record", "lock", "inspect", "export"])
+def test_a_port_is_made_only_where_it_is_judged(tmp_path: Path, command: str) -> None:
+    """It may need another framework, which isn't there."""
+    port = "\ndef cell():\n    raise ImportError('no such framework here')\n"
+    net, out = str(tmp_path / "net.py"), str(tmp_path / "out")
+    (tmp_path / "net.py").write_text(MODEL.replace("NUMBER", "2.0") + port)
+    more = {"compare": [net, "--no-probe"], "record": ["-o", out], "lock": ["-o", out]}
+    more["export"] = ["-o", f"{out}.onnx", "--no-check"]
+    result = CliRunner().invoke(main, [command, net, *more.get(command, [])])
+    assert result.exit_code == 0, result.output
+    judged = CliRunner().invoke(main, ["run", net])
+    assert judged.exit_code == 2
+    assert "ImportError when cell() was called" in judged.stderr
+
+
+def test_an_onnx_file_of_another_name_is_one_for_every_command(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(MODEL.replace("NUMBER", "2.0"))
+    net, file = str(tmp_path / "net.py"), str(tmp_path / "weights.bin")
+    to_onnx = CliRunner().invoke(main, ["export", net, "-o", f"{file}.onnx", "--no-check"])
+    assert to_onnx.exit_code == 0, to_onnx.output
+    (tmp_path / "weights.bin.onnx").rename(file)
+    for words in (["run", file], ["inspect", file], ["compare", file, file]):
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == 0, (words, result.output)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["record", "m.onnx", "-o", "out"],
+            "here\n  what to do: give the model file (.py) that it was exported from; parity run, compare and inspect",
+        ),
+        (["export", "m.onnx", "-o", "out.onnx"], "m.onnx is an ONNX file, and a torch module is needed here"),
+        (["lock", "m.onnx"], "m.onnx is an ONNX file, and a torch module is needed here"),
+        (["compare", "net.py", "folder"], "what to do: if it is a recording: parity run net.py --against folder"),
+        (["compare", "folder", "net.py"], "folder is a folder, and REFERENCE is a model file or an ONNX file"),
+        (["compare", "nets.onnx", "net.py"], "no such file: nets.onnx; did you mean m.onnx?"),
+        (["inspect", "mm.onnx"], "no such file: mm.onnx; did you mean m.onnx?"),
+        (["run", "net"], "no such file: net; did you mean net.py?"),
+    ],
+)
+def test_what_a_command_does_not_take_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(MODEL.replace("NUMBER", "2.0"))
+    (tmp_path / "m.onnx").touch()
+    (tmp_path / "folder").mkdir()
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
 def test_cells_of_a_port_do_not_pair_the_model_beside_it(tmp_path: Path) -> None:
     text = MODEL.replace("NUMBER", "2.0")
     (tmp_path / "old.py").write_text(text)

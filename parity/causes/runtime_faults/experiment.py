@@ -6,15 +6,14 @@ import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 
 from ....runtime.compiled.isolated import IsolatedSession
 from ....runtime.compiled.session import SessionError
+from ...sides.onnx_models import OnnxModel
 from ...sides.records import Array
 from ...sides.runtime_model import RuntimeModel
 from ...verdicts.deviations import size
@@ -124,9 +123,7 @@ class Experiment:
             self._results[settings] = self.run(self.model.model, list(self.expected), settings)
         return self._results[settings]
 
-    def run(
-        self, model: onnx.ModelProto | str | PathLike[str], outputs: Sequence[str], settings: Settings
-    ) -> dict[str, Array] | None:
+    def run(self, model: OnnxModel, outputs: Sequence[str], settings: Settings) -> dict[str, Array] | None:
         """Return outputs of a model with the same inputs, by name; None if it doesn't run.
 
         Raises:
@@ -157,9 +154,7 @@ class Experiment:
                 return False
         return path.exists()
 
-    def _session(
-        self, model: onnx.ModelProto | str | PathLike[str], settings: Settings, **options: Any
-    ) -> contextlib.closing[IsolatedSession]:
+    def _session(self, model: OnnxModel, settings: Settings, **options: Any) -> contextlib.closing[IsolatedSession]:
         self.budget.spend(NODE)  # processes are few, and take time rather than work
         provider = settings.provider or self.model.provider
         return contextlib.closing(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from ....runtime.errors import CellbridgeError
 from ....runtime.ir.types import is_floating
 from ....runtime.programs.interpreter import execute
 from ...dtypes import cast_floating
+from ...sides.onnx_models import copy_of
 from ...sides.records import Array
 from ...verdicts.deviations import size
 from ...verdicts.judge import epsilon
@@ -60,7 +60,7 @@ class Values:
 
 def interpret(experiment: Experiment, names: list[str]) -> Values | None:
     """Return values of the model in the interpreter; None if it is too large, or can't be read as a program."""
-    model = _loaded(experiment.model.model)
+    model = copy_of(experiment.model.model)
     return None if model is None else _interpret(model, experiment, names)
 
 
@@ -73,7 +73,7 @@ def first_wrong_node(experiment: Experiment) -> WrongNode | None:
     Raises:
         BudgetSpentError: the time for the search is over.
     """
-    original = _loaded(experiment.model.model)
+    original = copy_of(experiment.model.model)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "optimized.onnx"
         if original is None or not experiment.save_optimized(path):
@@ -95,16 +95,6 @@ def first_wrong_node(experiment: Experiment) -> WrongNode | None:
                     op = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
                     return WrongNode(op, node.name, name, expected.relative(results[name]))
     return None
-
-
-def _loaded(model: onnx.ModelProto | str | PathLike[str]) -> onnx.ModelProto | None:
-    """Return a copy of a model with all its data; None if it can't be held in one message."""
-    copy = onnx.ModelProto()
-    try:
-        copy.CopyFrom(model if isinstance(model, onnx.ModelProto) else onnx.load(model))
-    except (OSError, ValueError):  # external data that onnx can't read
-        return None
-    return None if copy.ByteSize() > onnx.checker.MAXIMUM_PROTOBUF else copy
 
 
 def _interpret(model: onnx.ModelProto, experiment: Experiment, names: list[str]) -> Values | None:

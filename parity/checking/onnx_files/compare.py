@@ -35,7 +35,7 @@ from ...inputs.onnx_reading import (
 from ...options import OptionKeywords, Options, from_keywords
 from ...report.report import Report
 from ...sides.interpreter_side import InterpreterSide
-from ...sides.onnxruntime_side import output_names
+from ...sides.onnx_models import output_names
 from ...sides.quantized_steps import is_quantized
 from ...sides.records import Array
 from ...support.progress import NoProgress, Progress

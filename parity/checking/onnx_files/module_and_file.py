@@ -6,7 +6,6 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ....converter.capture.cell_hooks import input_slots
-from ....converter.onnx_in.importing import from_onnx, read_model
+from ....converter.onnx_in.importing import from_onnx
 from ....converter.onnx_in.inputs import Shapes
 from ....converter.onnx_out.export import to_onnx
 from ....runtime import tree
@@ -42,7 +41,8 @@ from ...report.report import Report
 from ...results.comparison import FAIL, UNPAIRED, Comparison
 from ...sides.interpreter_side import Arrange, InterpreterSide
 from ...sides.names import ONNXRUNTIME
-from ...sides.onnxruntime_side import OnnxModelSide, graph_only
+from ...sides.onnx_models import OnnxModel, graph_model
+from ...sides.onnxruntime_side import OnnxModelSide
 from ...sides.records import Array, Records
 from ...sides.run import FORWARD, ReferenceRun, Run
 from ...sides.side import Side
@@ -68,7 +68,7 @@ class ModuleAndFile:
     """
 
     module: torch.nn.Module
-    candidate: onnx.ModelProto | str | PathLike[str] | Program
+    candidate: OnnxModel | Program
     options: Options
     progress: Progress
     name: str = "torch"
@@ -248,7 +248,7 @@ class ModuleAndFile:
         """The floating-point dtype of all numbers that the file takes; "" if it takes none, or several."""
         if isinstance(self.candidate, Program):
             return ""
-        model = self.candidate if isinstance(self.candidate, onnx.ModelProto) else graph_only(self.candidate)
+        model = graph_model(self.candidate)
         stored = {tensor.name for tensor in model.graph.initializer}
         input_types = {i.type.tensor_type.elem_type for i in model.graph.input if i.name not in stored}
         names = {str(onnx.helper.tensor_dtype_to_np_dtype(input_type)) for input_type in input_types & _FLOATING}
@@ -259,8 +259,7 @@ class ModuleAndFile:
         """What the file draws, as a text; empty if it draws nothing."""
         if isinstance(self.candidate, Program):
             return ""
-        model = self.candidate if isinstance(self.candidate, onnx.ModelProto) else read_model(self.candidate)
-        nodes = drawing_nodes(model)
+        nodes = drawing_nodes(graph_model(self.candidate))
         return f"{self.candidate_name} draws random numbers ({name_draws(nodes)})" if nodes else ""
 
     @cached_property

@@ -15,8 +15,9 @@ from ...options import Options
 from ...report.report import Report
 from ...sides.interpreter_side import InterpreterSide
 from ...sides.names import ONNXRUNTIME
+from ...sides.onnx_models import output_names
 from ...sides.onnx_reference import OnnxReferenceSide
-from ...sides.onnxruntime_side import OnnxModelSide, output_names
+from ...sides.onnxruntime_side import OnnxModelSide
 from ...sides.records import Array
 from ...sides.side import Side
 from ...support.progress import Progress

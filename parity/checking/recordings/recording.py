@@ -18,7 +18,8 @@ from ....recorder import INDEX
 from ....runtime.errors import UsageError
 from ....runtime.ir.types import CellCall, as_dtype
 from ....runtime.visible import visible_name
-from ...sides.opening import Kind, kind_of
+from ...sides.kinds import PATHS, Kind
+from ...sides.opening import kind_of
 from ...sides.records import INPUT, Array, Gradients, Key, Records, value_key
 from ...sides.slots import output_slots, reference_slot
 from .equal_parts import are_of_one_form, is_close
@@ -242,7 +243,7 @@ def open_recording(path: str | PathLike[str]) -> Recording:
         UsageError: there is none, or it isn't one.
     """
     kind = kind_of(path)
-    if kind not in (Kind.RECORDING, Kind.ONNX_FILE):
+    if kind not in PATHS:
         raise UsageError(
             f"needed the folder of a recording, given {type(path).__name__}\n"
             "  what to do: parity.compare takes a torch module and a recording, parity.record makes one"

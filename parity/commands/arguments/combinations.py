@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import click
 
-from ..targets import is_model_file, is_onnx_file
+from ...sides.kinds import Kind, kind_of_path
 
 _TRAINING = (
     "--optimizer", "--lr", "--weight-decay", "--loss-scale", "--clip-norm", "--accumulate", "--freeze",
@@ -148,9 +148,7 @@ def _targets(ctx: click.Context) -> Sequence[str]:
 
 
 def _are_onnx_files(ctx: click.Context) -> list[bool]:
-    if ctx.command.name == "compare":  # by any name
-        return [not is_model_file(target) for target in _targets(ctx)]
-    return [is_onnx_file(target) for target in _targets(ctx)]
+    return [kind_of_path(target) is Kind.ONNX_FILE for target in _targets(ctx)]
 
 
 CIRCUMSTANCES = {

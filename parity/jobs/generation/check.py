@@ -17,6 +17,7 @@ from ....runtime.programs.call import as_array
 from ...results.cell_report import CellReport
 from ...results.comparison import Comparison
 from ...sides.names import INTERPRETER, ONNXRUNTIME
+from ...sides.opening import require_module
 from ...sides.records import Array
 from ...support.progress import NoProgress, Progress
 from ...verdicts.judge import Tolerance
@@ -65,6 +66,7 @@ def check_generation(
     Raises:
         UsageError: the model doesn't take the sequence, or has no way to decode.
     """
+    require_module(module, "continues a sequence")
     label = model or type(module).__name__
     decoder = Decoder(module, decode, label, seed)
     check = _Check(decoder, dtype, label, progress or NoProgress())

@@ -21,6 +21,7 @@ from ...dtypes import WORKING_DTYPES, cast_floating
 from ...options import Options
 from ...sides.exported_side import ExportedSide
 from ...sides.names import ONNXRUNTIME
+from ...sides.opening import require_module
 from ...sides.records import INPUT, Records
 from ...sides.reported_cells import require_finite
 from ...sides.run import FORWARD, ReferenceRun, Run
@@ -42,6 +43,7 @@ def take_snapshot(
     Raises:
         UsageError: the inputs don't fit the module, or a value isn't finite.
     """
+    require_module(module, "is locked")
     side = TorchSide.of_options("torch", module, args, kwargs, options)
     snapshot = Snapshot(options.model, options.dtype, options.train, options.seed, options.grads)
     first: Records | None = None
@@ -66,6 +68,7 @@ def take_runtime_snapshot(
         UsageError: the inputs don't fit the module, or a value isn't finite.
         ConversionError: the module can't be exported.
     """
+    require_module(module, "is locked")
     forward = replace(options, grads=False)
     side = TorchSide.of_options(TORCH, module, args, kwargs, forward)
     snapshot = Snapshot(options.model, options.dtype, options.train, options.seed, grads=False, side=ONNXRUNTIME)

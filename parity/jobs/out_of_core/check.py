@@ -31,6 +31,7 @@ from ...results.cell_report import CellReport, is_inside
 from ...results.comparison import NOT_REACHED, PASS, SKIPPED
 from ...results.modes import mode_notes
 from ...results.notes import warnings_as_notes
+from ...sides.opening import require_module
 from ...sides.records import Array
 from ...sides.reported_cells import can_run
 from ...sides.torch_program import capture_program
@@ -82,6 +83,7 @@ def check_out_of_core(
         ConversionError: a part can't be converted.
     """
     chosen = from_keywords(Options, check_out_of_core, options)
+    require_module(module, "is compared in parts")
     require_ready(module)
     stages = progress or NoProgress()
     if not chosen.model:

@@ -23,7 +23,7 @@ from ...checking.recordings.sharing import other_names
 from ...inputs.arguments import as_arguments
 from ...options import OptionKeywords, Options, from_keywords
 from ...results.notes import warnings_as_notes
-from ...sides.opening import Kind, kind_of
+from ...sides.opening import require_module
 from ...sides.records import INPUT, INPUT_GRADIENT, Array, Key, Records, value_key
 from ...sides.reported_cells import require_finite
 from ...sides.run import ReferenceRun, Run, Wanted
@@ -80,11 +80,7 @@ def record(
         UsageError: it isn't a torch module, the inputs don't fit it, the folder can't be written, or there is nothing
             to train.
     """
-    if kind_of(module) is not Kind.MODULE:
-        raise UsageError(
-            f"a torch module is recorded, given {type(module).__name__}\n"
-            "  what to do: parity.compare compares others with a torch module as they are"
-        )
+    require_module(module, "is recorded")
     require_new_folder(path)
     chosen, stages = from_keywords(Options, record, options), progress or NoProgress()
     if not any(chosen.selects(path) for path, _ in module.named_modules()):

@@ -13,7 +13,7 @@ from pathlib import Path
 from ....runtime.errors import UsageError
 from ....runtime.visible import visible_name, visible_text
 from ...inputs.generated_cases import CASES, CHECKS
-from ...inputs.torch_files import SUFFIXES
+from ...sides.kinds import PROGRAMS
 from .limits import Limits, run_limited
 from .python_files import parse
 
@@ -49,7 +49,7 @@ def _models(source: str) -> Iterator[str]:
     path = Path(source)
     if path.is_dir():
         for file in sorted(
-            file for file in path.rglob("*") if file.suffix in (".py", ".onnx", *SUFFIXES) and file.is_file()
+            file for file in path.rglob("*") if file.suffix in (".py", ".onnx", *PROGRAMS) and file.is_file()
         ):
             if any(part.startswith((".", "__pycache__")) for part in file.relative_to(path).parts):
                 continue

@@ -24,6 +24,7 @@ from ...results.conditions import Conditions
 from ...results.modes import mode_notes
 from ...results.notes import warnings_as_notes
 from ...sides.names import COMPILED, INTERPRETER
+from ...sides.opening import require_module
 from ...support.progress import NoProgress, Progress
 from ...verdicts.deviations import size
 from ...verdicts.judge import epsilon
@@ -90,6 +91,7 @@ def check_training(
     chosen = from_keywords(TrainingConfig, check_training, config)
     options = Options(dtype=dtype, rtol=rtol, atol=atol, seed=seed, provider=provider)
     dtype = options.dtype
+    require_module(module, "is trained")
     require_ready(module)
     _require_scalable(module, chosen)
     stages = progress or NoProgress()

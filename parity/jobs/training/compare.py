@@ -21,8 +21,9 @@ from ....runtime.programs.call import as_array
 from ...correspondence.cells import pair_up
 from ...options import Options
 from ...report.training_report import TrainingReport
+from ...sides.kinds import Kind
 from ...sides.known_frameworks import framework_of
-from ...sides.opening import Kind, kind_of
+from ...sides.opening import in_words, kind_of, require_module
 from ...weights.mapping import carry
 from .quantities import LOSS, TrainingRecord
 from .script_proofs import ScriptProofs
@@ -70,6 +71,7 @@ def compare_training(
         UsageError: `cell` is neither a Cell nor a module, `train_module` makes no step, or the parameters can't be
             matched unambiguously.
     """
+    require_module(module, "is the reference")
     working = Options(dtype=dtype).dtype
     batches = [pytree.tree_map_only(torch.Tensor, as_array, batch) for batch in data]
     reference = TorchTraining(module, train_module, batches, working, seed)
@@ -81,7 +83,7 @@ def compare_training(
     else:
         framework = framework_of(cell)
         if framework is None:
-            raise UsageError(f"the other network must be a Cell or a torch module, given {type(cell).__name__}")
+            raise UsageError(f"the other network must be a Cell or a torch module, given {in_words(cell)}")
         port_weights = carry(module, cell, pair_up(module, cell, cells), weights, getattr(torch, working))
         side = CellTraining(framework, cell, train_cell, batches, port_weights, working)
     truth = reference.run("float64")
