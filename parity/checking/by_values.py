@@ -12,13 +12,12 @@ from ...runtime.ir.program import Program
 from ..inputs.onnx_optionals import first_line
 from ..judging.trial import Trial
 from ..options import Options
-from ..pairing.modules.answers import answers_of
 from ..report.globs import list_names
 from ..report.report import Report
 from ..results.comparison import PASS, Comparison
 from ..sides.abilities import HasProgram
-from ..sides.records import Array, Records
-from ..sides.run import OUTPUTS, ReferenceRun, Run, Wanted
+from ..sides.records import Array
+from ..sides.run import ReferenceRun, Run, Wanted
 from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from ..support.process import give_back_freed_memory
@@ -85,21 +84,11 @@ def compare_by_values(plan: Plan, candidate: Candidate, name: str = "torch") -> 
         CellbridgeError: the candidate can't be captured, its program has other gradients, or it doesn't run.
     """
     side, module, options = candidate.side, plan.reference, plan.options
-    program, records = _captured(side, options)
+    program = _captured(side, options)
     names = [name for name, _ in module.named_parameters()]
     reference = plan.reference_side(name, cell_paths=[""], lone=names)
     pair = ModuleAndFile(module, program, options, plan.progress, name, side.name, side.capabilities.is_port)
-    answers = None
-    if side.capabilities.is_port:
-        answers = answers_of(reference.run(Run("float64", OUTPUTS)), records, options, is_port=True)
-    del records
-    if answers is None or answers.lone[1]:
-        return _judge(pair, reference, candidate)
-    with answers.applied_to_reference(module):
-        report = _judge(pair, reference, candidate)
-    report.structure += answers.differences()
-    report.conditions.remarks += [answers.coverage] if answers.coverage else []
-    return report
+    return _judge(pair, reference, candidate)
 
 
 def _judge(pair: ModuleAndFile, reference: TorchSide, candidate: Candidate) -> Report:
@@ -142,8 +131,8 @@ def by_names_note(error: CellbridgeError) -> str:
     return f"Cells were paired by names, not by values: {reason}"
 
 
-def _captured(side: SideWithProgram, options: Options) -> tuple[Program, Records]:
-    """Return the program of a network, and what the network itself computes in float64.
+def _captured(side: SideWithProgram, options: Options) -> Program:
+    """Return the program of a network.
 
     Raises:
         CellbridgeError: it can't be captured, or its parameters have other gradients than the network's.
@@ -156,7 +145,7 @@ def _captured(side: SideWithProgram, options: Options) -> tuple[Program, Records
     for name, gradient in own.gradients.parameters.items():
         if not _is_same(gradient, captured.gradients.parameters.get(name), largest):
             raise UsageError(f"the gradient of {name} in the {side.name} isn't that of its captured program")
-    return interpreter.program, own
+    return interpreter.program
 
 
 def _is_same(gradient: Array | None, other: Array | None, largest: float) -> bool:

@@ -10,9 +10,11 @@ import torch
 from ...converter.structure.program_names import named_modules
 from ...runtime.errors import CellbridgeError, UsageError
 from ..options import OptionKeywords
+from ..pairing.modules.answers import Returned, answers_between, returned
 from ..report.report import Report
 from ..results.modes import mode_notes
 from ..sides.jax_side import JaxSide
+from ..sides.run import FORWARD, Run
 from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values
 from .plan import Plan
 from .recordings.habits import names_by_place, parameter_by_habit
@@ -33,27 +35,39 @@ def compare_network_in_jax(plan: Plan, names: str | PathLike[str] | None, option
         UsageError: JAX isn't installed, the network raises, or has nothing in common with the module.
     """
     try:
-        from ..sides.jax.network import JaxNetwork
+        from ..sides.jax.network import JaxNetwork, array_leaves
         from .jax_networks import compare_with_jax
     except ImportError as error:
         raise UsageError("comparing with a network in JAX needs jax: pip install 'cellbridge[jax]'") from error
 
-    module, side = plan.reference, plan.candidate
+    network = JaxNetwork(plan.candidate, plan.args, plan.kwargs, working_dtype=plan.options.dtype)
 
     def by_names() -> Report:
-        return compare_with_jax(module, side, plan.args, plan.kwargs, names=names, progress=plan.progress, **options)
+        side, stages = network.side, plan.progress
+        return compare_with_jax(plan.reference, side, plan.args, plan.kwargs, names=names, progress=stages, **options)
 
-    if names is not None or not plan.may_pair_by_values or share_of_names(module, side) >= ENOUGH:
-        return by_names()
-    network = JaxNetwork(side, plan.args, plan.kwargs, working_dtype=plan.options.dtype)
-    candidate = Candidate(network, lambda computed: replace(network, has_parameters=False), is_probed=False)
-    try:
-        report = compare_by_values(plan, candidate)
-    except CellbridgeError as error:
-        report = by_names()
-        report.notes.append(by_names_note(error))
+    def compared() -> Report:
+        if names is not None or not plan.may_pair_by_values or share_of_names(plan.reference, network.side) >= ENOUGH:
+            return by_names()
+        candidate = Candidate(network, lambda computed: replace(network, has_parameters=False), is_probed=False)
+        try:
+            report = compare_by_values(plan, candidate)
+        except CellbridgeError as error:
+            report = by_names()
+            report.notes.append(by_names_note(error))
+            return report
+        report.notes += mode_notes(plan.reference, plan.options.train)
         return report
-    report.notes += mode_notes(module, plan.options.train)
+
+    truth = returned(plan.reference_side("torch", cell_paths=[""]).run(Run("float64", FORWARD)))
+    own = Returned(*network.result())
+    answers = None if truth is None else answers_between(truth, own, plan.options, is_port=True)
+    if answers is None:
+        return compared()
+    network = replace(network, side=replace(network.side, returns=answers.selecting(array_leaves)))
+    with answers.applied_to_reference(plan.reference):
+        report = compared()
+    answers.note_in(report)
     return report
 
 

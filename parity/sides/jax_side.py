@@ -24,11 +24,13 @@ class JaxSide:
             which hold their parameters.
         inputs: makes the network's arguments from those of torch, as NumPy arrays: a function that returns a tuple.
             None if they are the same.
+        returns: makes what the network is said to return of its result; None for the result itself.
     """
 
     network: Any
     params: Any = None
     inputs: Callable[..., tuple[Any, ...]] | None = None
+    returns: Callable[[Any], Any] | None = None
 
 
 def jax_side(network: Any, params: Any = None, *, inputs: Callable[..., tuple[Any, ...]] | None = None) -> JaxSide:

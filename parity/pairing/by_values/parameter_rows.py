@@ -130,7 +130,11 @@ def _of_cell(parameters: Mapping[str, Array], free: Mapping[str, Array]) -> list
         data = parameters[name]
         if any(same_numbers(free[other], data) for other in whole):
             continue
-        arrangement = _like_the_weight(name, data, free, found) or _arranged(name, data, of_rows)
+        arrangement = (
+            _like_the_weight(name, data, free, found)
+            or _arranged(name, data, of_rows)
+            or _with_axes_of_one(name, parameters, of_rows)
+        )
         if arrangement is not None:
             found.append(arrangement)
     while True:
@@ -193,6 +197,24 @@ def _like_the_weight(
             sources = tuple(Source(bias, _as_column(free[bias].shape)) for bias in biases)
             return Arrangement(name, sources, weight.rows, np.zeros(1, int), _as_column(data.shape))
     return None
+
+
+def _with_axes_of_one(name: str, parameters: Mapping[str, Array], free: Mapping[str, Array]) -> Arrangement | None:
+    """Return the only array with the same numbers in the same shape, but for axes of length 1.
+
+    Where numbers repeat, as the scales of a norm that are all 1 at first, rows can't be told from one another.
+    """
+
+    def same(array: Array, other: Array) -> bool:
+        return array.squeeze().shape == other.squeeze().shape and same_numbers(array.squeeze(), other.squeeze())
+
+    data = parameters[name]
+    partners = [other for other, array in free.items() if same(array, data)]
+    if len(partners) != 1 or sum(same(array, data) for array in parameters.values()) > 1:
+        return None
+    (source,) = partners
+    layouts = _as_column(free[source].shape), _as_column(data.shape)
+    return Arrangement(name, (Source(source, layouts[0]),), np.arange(data.size), np.zeros(1, int), layouts[1])
 
 
 def _rows_among(matrix: Array, joined: Array) -> Array | None:

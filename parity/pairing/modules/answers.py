@@ -116,10 +116,23 @@ class Answers:
 
     @contextlib.contextmanager
     def applied_to_reference(self, reference: torch.nn.Module) -> Iterator[None]:
-        """Within the context, the reference returns what the candidate does, all of whose results have a partner."""
-        places = [i for i, _ in sorted(self.pairs, key=lambda pair: pair[1])]
-        with returning(reference, places, lambda tensors: unflatten(self.candidate, tensors), []):
+        """Within the context, the reference returns the common results; see `selecting` for the candidate."""
+        with returning(reference, [i for i, _ in self.pairs], self.container(), []):
             yield
+
+    def selecting(self, tensors_of: Callable[[Any], list[Any]]) -> Callable[[Any], Any]:
+        """Return what makes the common results of the candidate's, in the same container.
+
+        Args:
+            tensors_of: returns the tensors of a result of the candidate, in order.
+        """
+        build = self.container()
+
+        def select(result: Any) -> Any:
+            tensors = tensors_of(result)
+            return build([tensors[j] for _, j in self.pairs])
+
+        return select
 
     def container(self) -> Callable[[list[Any]], Any]:
         """Return what puts tensors into the reference's container, or into one of its kind if some are left out."""
@@ -154,17 +167,16 @@ def common_answers(
     return answers_of(ours, theirs, options)
 
 
-def answers_of(reference: Records, candidate: Records, options: Options, *, is_port: bool = False) -> Answers | None:
+def answers_of(reference: Records, candidate: Records, options: Options) -> Answers | None:
     """Return the results that two runs have in common; None if the containers agree, or no tensor has a partner.
 
     Args:
         reference: records of the reference.
         candidate: records of the candidate.
         options: options of the run.
-        is_port: whether the candidate is a port, which may return the same tensors in another container.
     """
     ours, theirs = returned(reference), returned(candidate)
-    return None if ours is None or theirs is None else answers_between(ours, theirs, options, is_port=is_port)
+    return None if ours is None or theirs is None else answers_between(ours, theirs, options, is_port=False)
 
 
 def returned(records: Records) -> Returned | None:
@@ -175,7 +187,14 @@ def returned(records: Records) -> Returned | None:
 
 
 def answers_between(reference: Returned, candidate: Returned, options: Options, *, is_port: bool) -> Answers | None:
-    """Return the results that two networks have in common; see `answers_of`."""
+    """Return the results that two networks have in common; see `answers_of`.
+
+    Args:
+        reference: what the reference returns.
+        candidate: what the candidate returns.
+        options: options of the run.
+        is_port: whether the candidate is a port, which may return the same tensors in another container.
+    """
     ours, theirs = reference.structure, candidate.structure
     if not match_results(ours, theirs, is_port=is_port).differences:
         return None

@@ -13,7 +13,7 @@ from ...sides.cell_arguments import output_tensors, result_structure
 from ...sides.cell_side import CellSide
 from ...sides.run import FORWARD, ReferenceRun, Run
 from ...sides.torch_side import TorchSide
-from ..modules.answers import Answers, Returned, answers_between, returned, returning
+from ..modules.answers import Answers, Returned, answers_between, returned
 
 
 @contextlib.contextmanager
@@ -44,14 +44,9 @@ def common_results(reference: TorchSide, side: CellSide, options: Options) -> It
     if answers is None:
         yield None
         return
-    build = answers.container()
-
-    def select(result: Any) -> Any:
-        tensors = output_tensors(result, side.framework.is_tensor)[1]
-        return build([tensors[j] for _, j in answers.pairs])
-
+    select = answers.selecting(lambda result: output_tensors(result, side.framework.is_tensor)[1])
     with (
-        returning(reference.module, [i for i, _ in answers.pairs], build, []),
+        answers.applied_to_reference(reference.module),
         replaced_method(side.cell, "construct", _changing_result(side.cell, select)),
     ):
         yield answers

@@ -20,6 +20,7 @@ from ....runtime.tree import Structure
 from ...dtypes import cast_floating
 from ...results.notes import warnings_as_notes
 from ...support.user_code import report_user_errors
+from ..cell_arguments import output_tensors, result_structure
 from ..interpreter_side import InterpreterSide
 from ..jax_side import NAME, JaxSide
 from ..records import INPUT, INPUT_GRADIENT, OUTPUT, Array, Key, Records
@@ -28,7 +29,7 @@ from ..side import Capabilities, ParameterInfo, native_checks
 from .cells import as_function
 from .double_precision import evaluate_in_double
 from .leaves import cast, is_floating, is_variable, split
-from .observer import Observer
+from .observer import Observer, is_array
 
 Results = tuple[list[Any], list[Any], list[Any]]
 """Outputs, gradients of the parameters that are differentiated, and gradients of the floating-point inputs."""
@@ -100,6 +101,18 @@ class JaxNetwork:
         stored = self.program.parameters if self.has_parameters else {}
         return {name: ParameterInfo(parameter.data, parameter.trainable) for name, parameter in stored.items()}
 
+    def result(self) -> tuple[Structure, list[Array]]:
+        """Run once in float64, outside of any program; return the structure and the tensors of the result.
+
+        Raises:
+            UsageError: the network raises.
+        """
+        tensors = self._tensors(self.arguments, "float64")
+        with jax.enable_x64(True), report_user_errors("jax_side", "when the network was run"):
+            params, network = self._function("float64")
+            result = network(params, *map(jnp.asarray, tensors))
+        return result_structure(result, is_array), list(map(np.asarray, array_leaves(result)))
+
     def run(self, run: Run) -> Records:
         """Run once; see `Run`. A feed has no effect, since inner Cells aren't visible."""
         result, reference = self.program.result, run.reference
@@ -168,9 +181,14 @@ class JaxNetwork:
             args, kwargs = tree.unflatten(self._structure, list(tensors))
             if self.side.inputs is not None:
                 args, kwargs = self.side.inputs(*args, **kwargs), {}
-            return call(params, Observer({}), args, kwargs)
+            return call(params, Observer({}, self.side.returns), args, kwargs)
 
         return jax.tree.map(lambda leaf: cast(cast(leaf, self.working_dtype), dtype), params), network
+
+
+def array_leaves(result: Any) -> list[Any]:
+    """Return the arrays of a result, in the order in which it holds them."""
+    return output_tensors(result, is_array)[1]
 
 
 def _results(

@@ -20,14 +20,15 @@ class Observer:
 
     Args:
         taps: zeros by boundary; a boundary without one isn't differentiated.
+        returns: makes what the network is said to return of its result; None for the result itself.
 
     Attributes:
         calls: the calls, in the order in which they began.
         values: the values by boundary.
     """
 
-    def __init__(self, taps: Mapping[str, Any]) -> None:
-        self.taps = taps
+    def __init__(self, taps: Mapping[str, Any], returns: Callable[[Any], Any] | None = None) -> None:
+        self.taps, self.returns = taps, returns
         self.calls: list[CellCall] = []
         self.values: dict[str, Any] = {}
         self.keys: dict[str, Key] = {}
@@ -46,6 +47,8 @@ class Observer:
         args, kwargs = with_tensors(self._cross_all(path, index, INPUT, slots, tensors))
         result = function(*args, **kwargs)
         self._running.pop()
+        if not path and self.returns is not None:
+            result = self.returns(result)
         slots, tensors, result_with = output_tensors(result, is_array)
         return result_with(self._cross_all(path, index, OUTPUT, slots, tensors))
 

@@ -78,13 +78,13 @@ class _Step:
 
     def __init__(self, side: JaxSide, args: Any, kwargs: Any, dtype: str, seed: int, grads: bool) -> None:
         params, self._call = as_function(side)
-        self.aliases = other_names(side)
+        self.aliases, self._returns = other_names(side), side.returns
         self.params, args, kwargs = (jax.tree.map(lambda x: cast(x, dtype), tree) for tree in (params, args, kwargs))
         # whole numbers stay what they are while the network is traced, since code may decide by them
         self.variables, self._with_variables = split(self.params, is_variable)
         self.inputs, self._with_inputs = split((args, kwargs), is_floating)
         self.dtype, self.grads = dtype, grads
-        self.last = Observer({})
+        self.last = Observer({}, side.returns)
         self.can_be_traced = True
         try:
             jax.eval_shape(self._forward, self.variables, self.inputs, {})
@@ -138,7 +138,7 @@ class _Step:
 
     def _forward(self, variables: Any, inputs: Any, taps: Any) -> list[Any]:
         """Call the network, and return its floating-point outputs."""
-        observer = self.last = Observer(taps)
+        observer = self.last = Observer(taps, self._returns)
         args, kwargs = self._with_inputs(inputs)
         self._call(self._with_variables(variables), observer, args, kwargs)
         outputs = [observer.values[name] for name, key in observer.keys.items() if _is_root_output(key)]

@@ -109,6 +109,69 @@ def test_names_that_the_user_gives_decide(tmp_path: Any) -> None:
     assert {path for path, cell in report.cells.items() if cell.comparisons} <= {"", "head"}
 
 
+class Norms(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(6, 10), nn.LayerNorm(10), nn.Linear(10, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.relu(self.norm(self.first(x))))
+
+
+class Port(linen.Module):
+    """The same in Flax, which also returns hidden features."""
+
+    names: tuple[str, str, str]
+    returned: Callable[[Any, Any], Any]
+    eps: float = 1e-5
+
+    @linen.compact
+    def __call__(self, x: Any) -> Any:
+        first, norm, last = self.names
+        hidden = linen.LayerNorm(epsilon=self.eps, name=norm)(linen.Dense(10, name=first)(x))
+        return self.returned(linen.Dense(3, name=last)(linen.relu(hidden)), hidden)
+
+
+RETURNED: dict[str, Callable[[Any, Any], Any]] = {
+    "a tensor": lambda y, hidden: y,
+    "a tuple": lambda y, hidden: (hidden, y),
+    "a dict": lambda y, hidden: {"scores": y, "hidden": hidden},
+}
+
+
+def ported(returned: str, names: tuple[str, str, str], eps: float = 1e-5) -> tuple[Norms, JaxSide, torch.Tensor]:
+    torch.manual_seed(0)
+    module, x = Norms().eval(), torch.randn(4, 6)
+    state = {name: jnp.asarray(tensor.numpy()) for name, tensor in module.state_dict().items()}
+    dense = {
+        port: {"kernel": state[f"{name}.weight"].T, "bias": state[f"{name}.bias"]}
+        for port, name in ((names[0], "first"), (names[2], "last"))
+    }
+    norm = {names[1]: {"scale": state["norm.weight"], "bias": state["norm.bias"]}}
+    return module, jax_side(Port(names, RETURNED[returned], eps), {"params": dense | norm}), x
+
+
+@pytest.mark.parametrize("names", [("first", "norm", "last"), ("dense_a", "ln", "out")], ids=["names", "values"])
+@pytest.mark.parametrize("returned", RETURNED)
+def test_what_a_network_returns_beside_the_modules_results_does_not_fail(
+    returned: str, names: tuple[str, str, str]
+) -> None:
+    module, side, x = ported(returned, names)
+    report = parity.compare(module, side, (x,))
+    assert report.ok, str(report)
+    compared = {c.tensor for cell in report.cells.values() for c in cell.comparisons if c.kind == "parameter gradient"}
+    # the scale and the bias of a norm are 1 and 0 at first
+    assert compared == dict(module.named_parameters()).keys()
+    lone = [difference.text for difference in report.structure if "has no partner" in difference.text]
+    assert bool(lone) == (returned != "a tensor")
+
+
+@pytest.mark.parametrize("names", [("first", "norm", "last"), ("dense_a", "ln", "out")], ids=["names", "values"])
+def test_a_fault_is_placed_where_a_network_returns_more(names: tuple[str, str, str]) -> None:
+    module, side, x = ported("a dict", names, eps=1e-2)
+    assert parity.compare(module, side, (x,)).failing == ["norm"]
+
+
 def test_the_share_of_names() -> None:
     module = nn.ModuleDict({"layers": nn.ModuleList([nn.Linear(5, 4), nn.Linear(4, 3)]), "head": nn.Linear(3, 2)})
     layers = {name: {"kernel": np.zeros(1)} for name in ("layers_0", "layers_1", "other")}
