@@ -10,7 +10,6 @@ import re
 from collections.abc import Hashable
 
 from ....runtime.ir.types import Value
-from ...sides.records import OUTPUT
 from .crossings import Crossing
 from .flat import FlatProgram
 
@@ -58,7 +57,7 @@ class RepeatedLayers:
 
     def _names(self, tensor: Crossing) -> list[Hashable]:
         """Return what a tensor is in each layer."""
-        return [(_without_numbers(key.path), key.slot) for key in tensor.keys if key.path and key.kind == OUTPUT]
+        return [(_without_numbers(key.path), key.kind, key.slot) for key in tensor.keys if key.path]
 
 
 def _without_numbers(path: str) -> str:

@@ -32,7 +32,7 @@ class Layer(nn.Module):
 class PortedLayer(nn.Module):
     """Has a matrix for values and one for gates, and the activation of another network."""
 
-    def __init__(self, like: Layer) -> None:
+    def __init__(self, like: Layer | Mixing) -> None:
         super().__init__()
         self.n, self.out = nn.LayerNorm(WIDTH), nn.Linear(INNER, WIDTH)
         self.v, self.g = nn.Linear(WIDTH, INNER), nn.Linear(WIDTH, INNER)
@@ -58,3 +58,24 @@ def test_a_wrong_activation_in_six_layers() -> None:
     reference, candidate = nn.Sequential(*layers), nn.Sequential(*map(PortedLayer, layers))
     report = parity.compare(reference, candidate, (torch.randn(2, 5, WIDTH),))
     assert sorted(report.failing) == sorted(f"{number}.gate" for number in range(LAYERS))
+
+
+class Mixing(nn.Module):
+    """Computes in one Cell what its last layer is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2 * INNER), nn.Linear(INNER, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        value, gate = self.up(self.norm(x)).chunk(2, dim=-1)
+        return x + self.down(value * F.gelu(gate))  # type: ignore[no-any-return]
+
+
+def test_what_only_enters_a_cell_in_six_layers() -> None:
+    torch.manual_seed(0)
+    layers = [Mixing() for _ in range(LAYERS)]
+    reference, candidate = nn.Sequential(*layers), nn.Sequential(*map(PortedLayer, layers))
+    report = parity.compare(reference, candidate, (torch.randn(2, 5, WIDTH),))
+    assert sorted(report.failing) == [str(number) for number in range(LAYERS)]
+    assert all(report.cells[f"{number}.down"].comparisons for number in range(LAYERS))
