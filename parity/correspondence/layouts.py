@@ -20,38 +20,51 @@ FEWEST_ELEMENTS = 4
 class Layout:
     """How to read a tensor of the module from one of the candidate: divide its axes, exchange them, and join them.
 
+    Or take what lies along one axis in another order, as channels, and exchange whole axes.
+
     Attributes:
         source: shape of the candidate's tensor.
         divided: that shape with axes divided.
         permutation: for each axis of the result, an axis of `divided`.
         target: shape of the module's tensor.
+        axis: the axis of the candidate's tensor along which elements have another order.
+        order: for each place along it, the place from which elements are taken; empty if they have the same order.
     """
 
     source: tuple[int, ...]
     divided: tuple[int, ...]
     permutation: tuple[int, ...]
     target: tuple[int, ...]
+    axis: int = 0
+    order: tuple[int, ...] = ()
 
     @property
     def exchanges_axes(self) -> bool:
         """Whether it exchanges whole axes, and does nothing else."""
-        return self.divided == self.source and self.target == tuple(self.source[axis] for axis in self.permutation)
+        exchanged = tuple(self.source[axis] for axis in self.permutation)
+        return self.divided == self.source and self.target == exchanged and not self.order
 
     @property
     def inverse(self) -> Layout:
         """The layout that reads the candidate's tensor from the module's."""
         order = tuple(int(axis) for axis in np.argsort(self.permutation))
-        return Layout(self.target, tuple(self.divided[axis] for axis in self.permutation), order, self.source)
+        places = tuple(int(place) for place in np.argsort(self.order)) if self.order else ()
+        axis = self.permutation.index(self.axis) if self.order else 0
+        divided = tuple(self.divided[axis] for axis in self.permutation)
+        return Layout(self.target, divided, order, self.source, axis, places)
 
     def read(self, array: Array) -> Array:
         """Return an array of the candidate, of shape `source`, as the module has it, of shape `target`."""
-        return array.reshape(self.divided).transpose(self.permutation).reshape(self.target)
+        ordered = array.take(self.order, self.axis) if self.order else array
+        return ordered.reshape(self.divided).transpose(self.permutation).reshape(self.target)
 
     @property
     def steps(self) -> list[tuple[str, dict[str, object], tuple[int, ...]]]:
-        """The ops that read a tensor so: name, attributes, and shape of the result."""
+        """The ops that read a tensor so: name, attributes, and shape of the result. `take` is given `order`, too."""
         exchanged = tuple(self.divided[axis] for axis in self.permutation)
         steps: list[tuple[str, dict[str, object], tuple[int, ...]]] = []
+        if self.order:
+            steps.append(("take", {"axis": self.axis}, self.source))
         if self.divided != self.source:
             steps.append(("reshape", {"shape": self.divided}, self.divided))
         if self.permutation != tuple(range(len(self.permutation))):
@@ -67,13 +80,16 @@ class Layout:
         return distance([self.read(array) for array in arrays], truth) <= EXACT
 
 
-def find_layout(arrays: Arrays, truth: Arrays, known_layouts: Collection[Layout] = ()) -> Layout | None:
+def find_layout(
+    arrays: Arrays, truth: Arrays, known_layouts: Collection[Layout] = (), *, in_any_order: bool = False
+) -> Layout | None:
     """Return the layout in which the candidate's arrays are the module's up to rounding; None if there is none.
 
     Args:
         arrays: a floating-point value of the candidate on each sample, of any shape.
         truth: a tensor of the module on each sample, with as many elements.
         known_layouts: layouts to try first; where numbers repeat, as after a ReLU, they can't be told from the numbers.
+        in_any_order: whether what lies along one axis may have any other order.
     """
     source, target = arrays[0].shape, truth[0].shape
     if math.prod(source) < FEWEST_ELEMENTS or max(len(source), len(target)) > MOST_AXES:
@@ -81,7 +97,12 @@ def find_layout(arrays: Arrays, truth: Arrays, known_layouts: Collection[Layout]
     for layout in (*known_layouts, *plain_layouts(source, target)):
         if layout.target == target and layout.reads(arrays, truth):
             return layout
-    by_numbers = _by_numbers(arrays[0], truth[0])
+    places = _places(arrays[0], truth[0])
+    if places is None:
+        return None
+    by_numbers = layout_of_places(places, source, target)
+    if by_numbers is None and in_any_order:
+        by_numbers = _layout_in_another_order(places, source, target)
     return by_numbers if by_numbers is not None and by_numbers.reads(arrays, truth) else None
 
 
@@ -96,8 +117,8 @@ def plain_layouts(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[
                 yield layout
 
 
-def _by_numbers(array: Array, truth: Array) -> Layout | None:
-    """Return the layout that brings equal numbers to the same places."""
+def _places(array: Array, truth: Array) -> Array | None:
+    """Return the place of each number of the truth in an array; None if they don't have the same numbers."""
     truth_numbers, numbers = truth.reshape(-1), array.reshape(-1)
     truth_order, order = np.argsort(truth_numbers, kind="stable"), np.argsort(numbers, kind="stable")
     apart = float(np.linalg.norm(truth_numbers[truth_order] - numbers[order]))
@@ -105,7 +126,30 @@ def _by_numbers(array: Array, truth: Array) -> Layout | None:
         return None
     places = np.empty_like(truth_order)
     places[truth_order] = order
-    return layout_of_places(places, array.shape, truth.shape)
+    return places
+
+
+def _layout_in_another_order(places: Array, source: tuple[int, ...], target: tuple[int, ...]) -> Layout | None:
+    """Return the layout with which elements lie at these places, in another order along one axis; None if it is none.
+
+    Along each axis of the candidate's tensor, the place then depends on the index along one axis of the module's.
+    """
+    permutation = [-1] * len(target)
+    layout = None
+    for axis, index in enumerate(np.unravel_index(places.reshape(target), source)):
+        along = [n for n, size in enumerate(target) if size == source[axis] and permutation[n] < 0]
+        lines = ((n, np.moveaxis(index, n, -1).reshape(-1, target[n])) for n in along)
+        own = next(
+            ((n, line[0]) for n, line in lines if (line == line[0]).all() and len(set(line[0])) == target[n]), None
+        )
+        if own is None:
+            return None
+        permutation[own[0]] = axis
+        if not np.array_equal(own[1], np.arange(source[axis])):
+            if layout is not None:
+                return None
+            layout = (axis, tuple(map(int, own[1])))
+    return None if layout is None else Layout(source, source, tuple(permutation), target, *layout)
 
 
 def layout_of_places(places: Array, source: tuple[int, ...], target: tuple[int, ...]) -> Layout | None:

@@ -36,6 +36,7 @@ class Placed:
         shapes: the shapes of the program's values.
         is_right: whether the program's results are the module's, with none of its tensors in their places.
         moves: what the program computes at another place.
+        has_orders: whether some tensors lie in values that have their elements in another order along an axis.
     """
 
     flat: FlatProgram
@@ -43,6 +44,7 @@ class Placed:
     shapes: Mapping[Value, tuple[int, ...]]
     is_right: bool
     moves: Moves
+    has_orders: bool
 
 
 def place_tensors(
@@ -52,6 +54,8 @@ def place_tensors(
     ends: Callable[[Program], dict[Crossing, Value]],
     parameters: Mapping[str, Array],
     likely: Mapping[Key, Value],
+    *,
+    in_any_order: bool,
 ) -> Placed:
     """Find the tensors of a module in a program, also in other layouts and in parts.
 
@@ -66,6 +70,7 @@ def place_tensors(
         parameters: the module's parameters by name.
         likely: values of the program that may be the tensors at boundaries. They are, if the file's results are the
             module's with the tensors in all of these places.
+        in_any_order: whether a value may have the elements of a tensor in any order along an axis.
     """
     file = FileValues(FlatProgram(program), samples)
     regrouped = with_biases_added_first(file.flat, lambda value: _is_tensor(file, value, tensors))
@@ -74,13 +79,13 @@ def place_tensors(
     at_ends = ends(file.flat.program)
     is_right = _agrees(file, at_ends)
     places = Places() if is_right else _with_likely_places(file, tensors, at_ends, likely)
-    placed = _place(file, samples, tensors, ends, parameters, places, is_right, Moves())
+    placed = _place(file, samples, tensors, ends, parameters, places, is_right, in_any_order, Moves())
     lacking = any(tensor.can_have_a_place and tensor not in placed.places.of for tensor in tensors)
     if not is_right and (lacking or placed.places.by_trial):
         moves = find_moves(file.flat, tensors, parameters)
         if moves.cells:
             file = FileValues(file.flat, samples)
-            return _place(file, samples, tensors, ends, parameters, Places(), is_right, moves)
+            return _place(file, samples, tensors, ends, parameters, Places(), is_right, in_any_order, moves)
     return placed
 
 
@@ -92,16 +97,18 @@ def _place(
     parameters: Mapping[str, Array],
     places: Places,
     is_right: bool,
+    in_any_order: bool,
     moves: Moves,
 ) -> Placed:
     """Find the tensors of a module in a program of which some places are known and some Cells were moved."""
     program = file.flat.program
+    has_orders = False
     for number in range(MOST_ROUNDS):
         if (divided := divide_batches(file, tensors, places.of)) is not None:
             program = divided
             file = FileValues(FlatProgram(program), samples, file.fed)
         missing = [tensor for tensor in tensors if tensor not in places.of]
-        in_parts, stacks, views, supposed = _rewritten_tensors(file, missing, number > 0, is_right)
+        in_parts, stacks, views, supposed = _rewritten_tensors(file, missing, number > 0, is_right, in_any_order)
         joined = [*in_parts.values(), *stacks]
         if number and not joined and not views:
             break
@@ -115,7 +122,9 @@ def _place(
         ).find()
         kept = set(places.of.values())
         joined = [tensor for tensor in joined if not kept.isdisjoint((tensor.tensor, *tensor.restored))]
-        program = with_views(with_joined(program, joined), used_views(views, kept))
+        used = used_views(views, kept)
+        has_orders |= any(view.orders for view in used)
+        program = with_views(with_joined(program, joined), used)
         if not any(tensor.can_have_a_place and tensor not in places.of for tensor in tensors):
             break
         file = FileValues(FlatProgram(program), samples, file.fed)
@@ -123,7 +132,7 @@ def _place(
         file = FileValues(file.flat, samples)  # what follows has the shapes of the module's tensors
     shapes = {value: tuple(arrays[0].shape) for value, arrays in file.values.items()}
     program = _with_unused_results(divide_products(program, kept), places, unused_results(tensors))
-    return Placed(FlatProgram(program), places, shapes, is_right, moves)
+    return Placed(FlatProgram(program), places, shapes, is_right, moves, has_orders)
 
 
 def _with_unused_results(program: Program, places: Places, unused: Collection[Crossing]) -> Program:
@@ -172,12 +181,12 @@ def _is_tensor(file: FileValues, value: Value, tensors: Sequence[Crossing]) -> b
 
 
 def _rewritten_tensors(
-    file: FileValues, tensors: Sequence[Crossing], is_repeated: bool, is_right: bool
+    file: FileValues, tensors: Sequence[Crossing], is_repeated: bool, is_right: bool, in_any_order: bool
 ) -> tuple[dict[Crossing, Joined], list[Joined], list[View], set[Value]]:
     """Return the tensors that a file has in parts, and those that it may have in turns of a loop; those that it has, or
     may have, in other layouts; and which of their values are only supposed to be tensors.
     """
-    finder = ViewFinder(file)
+    finder = ViewFinder(file, in_any_order=in_any_order)
     missing = finder.find(tensors)
     parts = JoinFinder(file, finder.of_shape)
     in_parts = {tensor: whole for tensor in missing if (whole := parts.find(tensor)) is not None}

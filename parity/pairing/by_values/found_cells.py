@@ -35,6 +35,7 @@ class FoundCells:
         bypassed_paths: the Cells whose parameter gradients aren't judged for that reason.
         is_right: whether the program's results are the module's.
         moved: paths of the Cells that the program computes at another place.
+        has_orders: see `Placed`.
     """
 
     tensors: Sequence[Crossing]
@@ -47,6 +48,7 @@ class FoundCells:
     bypassed_paths: frozenset[str]
     is_right: bool
     moved: frozenset[str]
+    has_orders: bool
 
 
 def find_cells(
@@ -56,6 +58,8 @@ def find_cells(
     ends: Callable[[Program, Sequence[Crossing]], dict[Crossing, Value]],
     parameters: Mapping[str, Array],
     likely: Mapping[Key, Value],
+    *,
+    in_any_order: bool,
 ) -> FoundCells:
     """Find the Cells of a module in a program.
 
@@ -66,11 +70,13 @@ def find_cells(
         ends: returns the places of the module's inputs and outputs in a program.
         parameters: the module's parameters by name.
         likely: see `place_tensors`.
+        in_any_order: see `place_tensors`.
     """
     tensors, truth = crossings(records), records[0]
     placed = place_tensors(
-        with_moved_parameters(program), samples, tensors, lambda program: ends(program, tensors), parameters, likely
-    )
+        with_moved_parameters(program), samples, tensors, lambda program: ends(program, tensors), parameters, likely,
+        in_any_order=in_any_order,
+    )  # fmt: skip
     flat, places = placed.flat, placed.places
     crossing = [*dict.fromkeys([*tensors, *places.of])]  # some were divided
     ownership = own_nodes(flat, truth, crossing, places.of, placed.moves)
@@ -80,5 +86,6 @@ def find_cells(
     bypassed, paths = bypassed_gradients(*shared)
     excused = excused.with_gradients(bypassed, paths)
     return FoundCells(
-        tensors, flat, places, ownership, marked, excused, bypassed, paths, placed.is_right, placed.moves.cells
-    )
+        tensors, flat, places, ownership, marked, excused, bypassed, paths, placed.is_right, placed.moves.cells,
+        placed.has_orders,
+    )  # fmt: skip

@@ -177,6 +177,7 @@ def _layout(values: Iterable[Value], program: Program, given: set[Value]) -> str
     words = (
         ("joined" if "concat" in ops else ""),
         ("another layout" if ops & {*COPYING} else ""),
+        ("another order" if "take" in ops else ""),
         ("split" if ops - {"concat", "take", *COPYING} else ""),
     )
     return ", ".join(filter(None, words))

@@ -29,6 +29,7 @@ from .found_cells import FoundCells, find_cells
 from .likely_places import likely_places
 from .merged_weights import Merged, without_merged_weights
 from .parameters import ModuleParameters, PairedParameters
+from .right_cells import wrong_cells
 from .sides import FileSide
 from .wrong_parameters import pair_all_parameters
 
@@ -61,6 +62,7 @@ class Search:
         ends: returns the places of the module's inputs and outputs in a program.
         side_of: makes a side of a program with Cells and parameters.
         keeps_other_code: whether merged weights, and products that agree with nothing, stay as the file has them.
+        in_any_order: whether a value may have the elements of a tensor in any order along an axis.
     """
 
     module: TorchSide
@@ -69,9 +71,25 @@ class Search:
     ends: Callable[[Program, Sequence[Crossing]], dict[Crossing, Value]]
     side_of: Callable[[FoundCells, PairedParameters], FileSide]
     keeps_other_code: bool
+    in_any_order: bool = True
 
     def match(self, program: Program) -> Match:
-        """Return the Cells and parameters in a file's program, which has no boundaries."""
+        """Return the Cells and parameters in a file's program, which has no boundaries.
+
+        If the file is wrong, a value in another order is either what its code does by intent, or the fault: the fewest
+        wrong Cells tell. Where there are as many others without such values, these are.
+        """
+        match = self._match(program)
+        if match.cells.is_right or not match.cells.has_orders:
+            return match
+        without = replace(self, in_any_order=False)._match(program)
+        wrong, wrong_without = self._wrong_cells(match), self._wrong_cells(without)
+        return match if wrong == wrong_without or len(wrong) < len(wrong_without) else without
+
+    def _wrong_cells(self, match: Match) -> set[str]:
+        return wrong_cells(self.side_of(match.cells, match.paired), self.records[0])
+
+    def _match(self, program: Program) -> Match:
         match = self._find(program)
         if not self.keeps_other_code:
             match = self._at_likely_places(self._without_merged_weights(match))
@@ -88,7 +106,9 @@ class Search:
 
     def _find(self, program: Program, likely: Mapping[Key, Value] | None = None, merged: Merged | None = None) -> Match:
         arrays = {name: info.data for name, info in self.parameters.items()}
-        cells = find_cells(program, self.samples, self.records, self.ends, arrays, likely or {})
+        cells = find_cells(
+            program, self.samples, self.records, self.ends, arrays, likely or {}, in_any_order=self.in_any_order
+        )
         side_of = functools.partial(self.side_of, cells)
         paired = pair_all_parameters(cells.marked.program, self._of_module, side_of, self.records[0])
         if merged is not None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....runtime.ir.program import Program
-from ....runtime.ir.types import Node, Source, Value
+from ....runtime.ir.types import INT64, Constant, Node, Source, Type, Value
 from ....runtime.namespace import Namespace
-from ...correspondence.distances import EXACT, Arrays, EqualArrays, distance
+from ...correspondence.distances import EXACT, Array, Arrays, EqualArrays, distance
 from ...correspondence.layouts import Layout, find_layout, plain_layouts
 from .crossings import Crossing
 from .file_values import FileValues
@@ -35,12 +35,14 @@ class View:
         steps: the values that reading takes, the tensor as the last.
         restoring: the values that bringing it back takes, one of the file's layout as the last; none for a tensor that
             nothing of what follows is computed from.
+        orders: the orders in which elements are taken to read it and to bring it back, if they have another one.
     """
 
     value: Value
     layout: Layout
     steps: tuple[Value, ...]
     restoring: tuple[Value, ...]
+    orders: tuple[Constant, ...] = ()
 
     @classmethod
     def of(cls, value: Value, layout: Layout, names: Namespace, *, is_used: bool) -> View:
@@ -50,15 +52,23 @@ class View:
             name = f"{value.name}_{suffix}"
             return tuple(Value(names.unique(name), value.type.with_shape(shape)) for _, _, shape in of.steps)
 
-        return cls(value, layout, values(layout, "view"), values(layout.inverse, "back") if is_used else ())
+        def order(of: Layout) -> Constant:
+            data: Array = np.array(of.order, np.int64)
+            return Constant(Value(names.unique(f"{value.name}_order"), Type(INT64, data.shape)), data)
+
+        ways = (layout, layout.inverse) if is_used else (layout,)
+        orders = tuple(order(way) for way in ways if way.order)
+        return cls(value, layout, values(layout, "view"), values(layout.inverse, "back") if is_used else (), orders)
 
     def nodes(self, before: Value, cell: int, source: Source | None) -> Iterator[Node]:
         """Yield the nodes that read the tensor from a value and bring it back."""
+        orders = iter(self.orders)
         for layout, results in ((self.layout, self.steps), (self.layout.inverse, self.restoring)):
             if not results:
                 continue
             for (op, attributes, _), result in zip(layout.steps, results, strict=True):
-                yield Node(op, (before,), attributes, (result,), cell, source)
+                operands = (before, next(orders).value) if op == "take" else (before,)
+                yield Node(op, operands, attributes, (result,), cell, source)
                 before = result
 
 
@@ -67,12 +77,14 @@ class ViewFinder:
 
     Args:
         file: the values of the file's program.
+        in_any_order: whether what lies along one axis may have any other order.
     """
 
-    def __init__(self, file: FileValues) -> None:
+    def __init__(self, file: FileValues, *, in_any_order: bool = False) -> None:
         self.file = file
-        self.names = Namespace((value.name for value in file.values), first=1)
+        self.in_any_order = in_any_order
         stored = set(file.flat.program.constant_data)
+        self.names = Namespace((value.name for value in (*stored, *file.values)), first=1)
         self.of_shape: dict[tuple[int, ...], list[Value]] = {}
         self.of_size: dict[int, list[Value]] = {}
         self.norms: dict[Value, float] = {}
@@ -146,7 +158,7 @@ class ViewFinder:
         return any(self._add_if_it_agrees(tensor, value) for value in similar)
 
     def _add_if_it_agrees(self, tensor: Crossing, value: Value) -> bool:
-        layout = find_layout(self._arrays(value), tensor.arrays, self.known)
+        layout = find_layout(self._arrays(value), tensor.arrays, self.known, in_any_order=self.in_any_order)
         if layout is None:
             return False
         other = self.agreeing.get(value)
@@ -204,7 +216,9 @@ def with_views(program: Program, views: Sequence[View]) -> Program:
         inputs = tuple(None if value is None else current.get(value, value) for value in node.inputs)
         nodes.append(Node(node.op, inputs, node.attributes, node.outputs, node.cell, node.source))
         read(node.outputs, node.cell, node.source)
-    return program.replace(nodes=tuple(nodes), outputs=tuple(current.get(value, value) for value in program.outputs))
+    outputs = tuple(current.get(value, value) for value in program.outputs)
+    constants = (*program.constants, *(order for view in views for order in view.orders))
+    return program.replace(nodes=tuple(nodes), outputs=outputs, constants=constants)
 
 
 def used_views(views: Sequence[View], places: Collection[Value]) -> list[View]:

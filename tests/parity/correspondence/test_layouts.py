@@ -36,6 +36,22 @@ def joined(draw: st.DrawFn, sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(result)
 
 
+def test_another_order_along_an_axis_is_found_from_the_numbers() -> None:
+    array = np.random.default_rng(0).standard_normal((2, 5, 7))
+    truth = array[:, [3, 0, 4, 2, 1]].transpose(0, 2, 1)
+    layout = find_layout([array], [truth], in_any_order=True)
+    assert layout is not None
+    assert np.array_equal(layout.read(array), truth)
+    assert np.array_equal(layout.inverse.read(truth), array)
+    assert find_layout([array], [truth]) is None
+
+
+def test_other_orders_along_two_axes_are_no_layout() -> None:
+    array = np.random.default_rng(0).standard_normal((4, 5))
+    assert find_layout([array], [array[::-1][:, [1, 0, 2, 4, 3]]], in_any_order=True) is None
+    assert find_layout([array], [array.reshape(-1)[::-1].reshape(4, 5)], in_any_order=True) is None
+
+
 @given(layouts())
 def test_any_order_of_divided_axes_is_found_from_the_numbers(layout: Layout) -> None:
     random = np.random.default_rng(0)
