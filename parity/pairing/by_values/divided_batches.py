@@ -1,7 +1,7 @@
 """Tensors that a module computes one by one and a file together: experts, branches or steps along an axis of one value.
 
-What the file computes along that axis is divided, as far as each place depends on its own slices of the operands, so
-that each Cell of the module has nodes of its own. What else uses the value gets the parts joined again.
+What the file computes along that axis is divided, as far as each section depends on its own sections of the operands,
+so that each Cell of the module has nodes of its own. What else uses the value gets the parts joined again.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ import numpy as np
 
 from ....runtime.errors import CellbridgeError
 from ....runtime.ir.program import Program
-from ....runtime.ir.types import Node, ProgramParameter, Source, Value
+from ....runtime.ir.types import Constant, Node, ProgramParameter, Source, Value
 from ....runtime.namespace import Namespace
 from ....runtime.ops.registry import get
 from ...correspondence.distances import EXACT, EqualArrays, distance
-from ...correspondence.layouts import FEWEST_ELEMENTS, find_layout
+from ...correspondence.layouts import FEWEST_ELEMENTS
 from ...sides.records import Array
 from .crossings import Crossing
 from .divided_products import PART
 from .file_values import FileValues
 from .flat import without_idle_nodes
+from .sections import Cut, find_cuts
 from .views import has_known_sizes
 
-MOST_PLACES = 64
-"""The most places along an axis that is divided."""
 MOST_NODES = 2000
 """The most nodes that follow those that were found and are divided."""
 MOST_WAYS = 32
@@ -53,53 +52,22 @@ def divide_batches(file: FileValues, tensors: Sequence[Crossing], places: Mappin
             same = equal.find(tensor.arrays)
             whole.update(same)
             missing += [] if same else [tensor]
-    axes = _axes_of_several(file, missing, [v for v in floating if v not in whole and has_known_sizes(v)])
-    if not axes:
+    cuts = find_cuts(file, missing, [v for v in floating if v not in whole and has_known_sizes(v)])
+    if not cuts:
         return None
     division = _Division(file, whole, set(places.values()))
-    for value, axis in axes.items():
-        division.plan(value, axis)
+    for value, cut in cuts.items():
+        division.plan(value, cut)
     division.follow()
     return division.program()
 
 
-def _axes_of_several(file: FileValues, missing: Sequence[Crossing], values: Sequence[Value]) -> dict[Value, int]:
-    """Return the values of which the slices along an axis are different tensors, with the axis."""
-    found: dict[Value, int] = {}
-    free = list(missing)
-    for value in sorted(values, key=file.rank.__getitem__):
-        array = file.values[value][0]
-        for axis, count in enumerate(array.shape):
-            if not 2 <= count <= MOST_PLACES or array.size // count < FEWEST_ELEMENTS or value in found:
-                continue
-            of_size = [tensor for tensor in free if tensor.arrays[0].size * count == array.size]
-            if len(of_size) < 2:
-                continue
-            norms = [float(np.linalg.norm(np.take(array, n, axis))) for n in range(count)]
-            held = [tensor for tensor in of_size if _is_slice(file, value, axis, norms, tensor)]
-            if len(held) > 1:
-                found[value] = axis
-                free = [tensor for tensor in free if tensor not in held]
-    return found
-
-
-def _is_slice(file: FileValues, value: Value, axis: int, norms: Sequence[float], tensor: Crossing) -> bool:
-    norm = float(np.linalg.norm(tensor.arrays[0]))
-    for place, other in enumerate(norms):
-        if abs(norm - other) <= EXACT * norm:
-            slices = [np.take(array, place, axis) for array in file.values[value]]
-            reshaped = [one.reshape(array.shape) for one, array in zip(slices, tensor.arrays, strict=True)]
-            if distance(reshaped, tensor.arrays) <= EXACT or find_layout(slices, tensor.arrays) is not None:
-                return True
-    return False
-
-
 @dataclass(frozen=True)
 class _Way:
-    """How a node is divided: the axis of its result, and those of its operands; None for one that is used whole."""
+    """How a node is divided, with the axes of its operands; None for one that is used whole."""
 
     node: Node
-    axis: int
+    cut: Cut
     operands: tuple[int | None, ...]
 
 
@@ -111,77 +79,90 @@ class _Division:
         file: the values of the program.
         whole: values that are tensors of the module as they are.
         kept: values that stay although nothing may depend on them.
+        cuts: how values are divided.
+        ways: how nodes are, of which the results are divided.
+        parts: the sections of the divided values.
+        parameters: the parts of parameters, by name.
+        constants: those of other stored numbers.
+        replaced: slices of divided values that are parts of them.
     """
 
     file: FileValues
     whole: Collection[Value]
     kept: Collection[Value]
-    axes: dict[Value, int] = field(default_factory=dict)
+    cuts: dict[Value, Cut] = field(default_factory=dict)
     ways: dict[Node, _Way] = field(default_factory=dict)
     parts: dict[Value, list[Value]] = field(default_factory=dict)
     parameters: dict[str, ProgramParameter] = field(default_factory=dict)
+    constants: list[Constant] = field(default_factory=list)
+    replaced: set[Node] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.names = Namespace((value.name for value in self.file.values), first=1)
         self.before = self.file.flat.program
         self.name_of = {parameter.value: name for name, parameter in self.before.parameters.items()}
 
-    def plan(self, value: Value, axis: int) -> None:
+    def plan(self, value: Value, cut: Cut) -> None:
         """Decide how a value is divided, and what it is computed from."""
-        if value in self.axes:
+        if value in self.cuts:
             return
-        self.axes[value] = axis
+        self.cuts[value] = cut
         node = self.before.producers.get(value)
-        if node is not None and _joins_parts(node, axis):
+        if node is not None and _joins_parts(node, cut):
             self.parts[value] = [operand for operand in node.inputs if operand is not None]
             return
-        way = None if node is None or len(node.outputs) > 1 else self._way(node, axis)
+        way = None if node is None or len(node.outputs) > 1 else self._way(node, cut)
         if way is not None:
             self.ways[way.node] = way
             for operand, own in zip(way.node.inputs, way.operands, strict=True):
                 if operand is not None and own is not None and operand not in self.whole:
-                    self.plan(operand, own)
+                    self.plan(operand, cut.along(own))
 
     def follow(self) -> None:
         """Divide what is computed from parts alone, too: behind a wrong value it isn't known by its numbers."""
         for node in self.before.nodes:
-            value, own = node.outputs[0], [v for v in node.inputs if v is not None and v in self.axes]
-            if not own or value in self.axes or len(node.outputs) > 1 or not has_known_sizes(value):
+            value, own = node.outputs[0], [v for v in node.inputs if v is not None and v in self.cuts]
+            if not own or value in self.cuts or len(node.outputs) > 1 or not has_known_sizes(value):
                 continue
-            count = self._array(own[0]).shape[self.axes[own[0]]]
-            if count * len(self.ways) > MOST_NODES:
+            cut = self.cuts[own[0]]
+            if len(cut.ends) * len(self.ways) > MOST_NODES:
                 return
-            for axis in (axis for axis, size in enumerate(value.type.sizes or ()) if size == count):
-                way = self._way(node, axis)
+            for axis in (axis for axis, size in enumerate(value.type.sizes or ()) if size == cut.ends[-1]):
+                way = self._way(node, cut.along(axis))
                 pairs = () if way is None else zip(node.inputs, way.operands, strict=True)
-                if way is not None and all(v is None or self.axes.get(v, of) == of for v, of in pairs):
-                    self.plan(value, axis)
+                if way is not None and all(v is None or self._has_cut(v, cut, of) for v, of in pairs):
+                    self.plan(value, way.cut)
                     break
 
-    def _way(self, node: Node, axis: int) -> _Way | None:
-        """Return how a node is divided; None if its slices depend on more than slices of the operands."""
-        count = self._array(node.outputs[0]).shape[axis]
+    def _has_cut(self, value: Value, cut: Cut, axis: int | None) -> bool:
+        """Whether a value is divided in no other way than along an axis; at all only if there is one."""
+        if value not in self.cuts:
+            return True
+        return axis is not None and self.cuts[value] == cut.along(axis)
+
+    def _way(self, node: Node, cut: Cut) -> _Way | None:
+        """Return how a node is divided; None if its sections depend on more than sections of the operands."""
         options: list[list[int | None]] = []
         for operand in node.inputs:
             sizes = () if operand is None else self._array(operand).shape
-            options.append([*(own for own, size in enumerate(sizes) if size == count), None])
+            options.append([*(own for own, size in enumerate(sizes) if size == cut.ends[-1]), None])
         ways = (way for way in itertools.product(*options) if any(own is not None for own in way))
         for operands in itertools.islice(ways, MOST_WAYS):
-            way = _Way(node, axis, operands)
-            if all(self._computes(way, place) for place in (0, count - 1)):
+            way = _Way(node, cut, operands)
+            if all(self._computes(way, *bounds) for bounds in (cut.bounds[0], cut.bounds[-1])):
                 return way
         return None
 
-    def _computes(self, way: _Way, place: int) -> bool:
-        """Whether slices of the operands make the slice of the result."""
+    def _computes(self, way: _Way, start: int, end: int) -> bool:
+        """Whether sections of the operands make the section of the result."""
         arrays: list[Array | None] = []
         for operand, own in zip(way.node.inputs, way.operands, strict=True):
             array = None if operand is None else self._array(operand)
-            arrays.append(array if array is None or own is None else np.take(array, [place], own))
-        expected = np.take(self._array(way.node.outputs[0]), [place], way.axis)
+            arrays.append(array if array is None or own is None else np.take(array, range(start, end), own))
+        expected = np.take(self._array(way.node.outputs[0]), range(start, end), way.cut.axis)
         try:
-            result = get(way.node.op)(*arrays, **_attributes(way))
-        except (CellbridgeError, ValueError):  # it doesn't take the slices
+            result = get(way.node.op)(*arrays, **_attributes(way, end - start))
+        except (CellbridgeError, ValueError):  # it doesn't take the sections
             return False
         return distance([np.asarray(result)], [expected]) <= EXACT
 
@@ -194,80 +175,101 @@ class _Division:
     def program(self) -> Program:
         """Return the program."""
         nodes: list[Node] = []
-        for value in self.axes:
+        for value in self.cuts:
             if value not in self.before.producers:
                 nodes += self._slices(value, 0, None)
         for node in self.before.nodes:
             way = self.ways.get(node)
-            if way is None:
+            if way is not None:
+                nodes += self._divided(way)
+            elif node not in self.replaced:
                 nodes.append(node)
                 for value in node.outputs:
-                    if value in self.axes and not _joins_parts(node, self.axes[value]):
+                    if value in self.cuts and not _joins_parts(node, self.cuts[value]):
                         nodes += self._slices(value, node.cell, node.source)
-            else:
-                nodes += self._divided(way)
         parameters = {**self.before.parameters, **self.parameters}
-        return without_idle_nodes(self.before.replace(nodes=tuple(nodes), parameters=parameters), self.kept)
+        constants = (*self.before.constants, *self.constants)
+        whole = self.before.replace(nodes=tuple(nodes), parameters=parameters, constants=constants)
+        return without_idle_nodes(whole, self.kept)
 
     def _slices(self, value: Value, cell: int, source: Source | None) -> Iterator[Node]:
-        """Yield the nodes that take a value's parts; those of a parameter are parameters."""
-        axis = self.axes[value]
-        parts = self._parts_of(value)
-        if (name := self.name_of.get(value)) is not None:
-            old = self.before.parameters[name]
-            for place, part in enumerate(parts):
-                data = np.take(old.data, [place], axis)
-                self.parameters[f"{name}{PART}{place}"] = ProgramParameter(part, data, old.trainable)
-            return
-        for place, part in enumerate(parts):
-            yield Node("slice", (value,), _bounds(place, axis), (part,), cell, source)
+        """Yield the nodes that take a value's parts; those of stored numbers are stored themselves."""
+        cut = self.cuts[value]
+        parameter = self.before.parameters.get(self.name_of.get(value, ""))
+        data = self.before.constant_data.get(value) if parameter is None else parameter.data
+        for number, (part, (start, end)) in enumerate(zip(self._parts_of(value), cut.bounds, strict=True)):
+            if data is None:
+                yield Node("slice", (value,), _bounds(start, end, cut.axis), (part,), cell, source)
+                continue
+            own = np.take(data, range(start, end), cut.axis)
+            if parameter is None:
+                self.constants.append(Constant(part, own))
+            else:
+                self.parameters[f"{self.name_of[value]}{PART}{number}"] = ProgramParameter(
+                    part, own, parameter.trainable
+                )
 
     def _parts_of(self, value: Value) -> list[Value]:
+        """Return the parts of a value; the program may have some as slices already."""
         if value not in self.parts:
-            axis, shape = self.axes[value], value.type.sizes
-            assert shape is not None, "only values of known sizes are divided"
-            self.parts[value] = [self._part(value, axis, place) for place in range(shape[axis])]
+            cut = self.cuts[value]
+            self.parts[value] = [
+                self._slice_of(value, start, end, cut.axis)
+                or self._part(value, f"{PART}{number}", end - start, cut.axis)
+                for number, (start, end) in enumerate(cut.bounds)
+            ]
         return self.parts[value]
 
-    def _part(self, value: Value, axis: int, place: int) -> Value:
-        shape = value.type.sizes or ()
-        narrow = value.type.with_shape((*shape[:axis], 1, *shape[axis + 1 :]))
-        return Value(self.names.unique(f"{value.name}{PART}{place}"), narrow)
+    def _slice_of(self, value: Value, start: int, end: int, axis: int) -> Value | None:
+        """Return the value that the program has for a section; the part takes its place."""
+        for node in self.file.flat.consumers.get(value, []):
+            is_slice = node.op == "slice" and dict(node.attributes) == _bounds(start, end, axis)
+            if is_slice and node.outputs[0] not in self.cuts:
+                self.replaced.add(node)
+                return node.outputs[0]
+        return None
+
+    def _part(self, value: Value, suffix: str, size: int, axis: int) -> Value:
+        shape = value.type.sizes
+        assert shape is not None, "only values of known sizes are divided"
+        narrow = value.type.with_shape((*shape[:axis], size, *shape[axis + 1 :]))
+        return Value(self.names.unique(f"{value.name}{suffix}"), narrow)
 
     def _divided(self, way: _Way) -> Iterator[Node]:
         node, (result,) = way.node, way.node.outputs
         parts = self._parts_of(result)
-        for place, part in enumerate(parts):
+        for number, (part, (start, end)) in enumerate(zip(parts, way.cut.bounds, strict=True)):
             operands: list[Value | None] = []
             for operand, own in zip(node.inputs, way.operands, strict=True):
                 if operand is None or own is None:
                     operands.append(operand)
-                elif self.axes.get(operand) == own:
-                    operands.append(self._parts_of(operand)[place])
+                elif self.cuts.get(operand) == way.cut.along(own):
+                    operands.append(self._parts_of(operand)[number])
                 else:
-                    taken = self._part(operand, own, place)
-                    yield Node("slice", (operand,), _bounds(place, own), (taken,), node.cell, node.source)
+                    taken = self._part(operand, f"{PART}{number}", end - start, own)
+                    yield Node("slice", (operand,), _bounds(start, end, own), (taken,), node.cell, node.source)
                     operands.append(taken)
-            yield Node(node.op, tuple(operands), _attributes(way), (part,), node.cell, node.source)
-        yield Node("concat", tuple(parts), {"axis": way.axis}, (result,), node.cell, node.source)
+            yield Node(node.op, tuple(operands), _attributes(way, end - start), (part,), node.cell, node.source)
+        yield Node("concat", tuple(parts), {"axis": way.cut.axis}, (result,), node.cell, node.source)
 
 
-def _joins_parts(node: Node, axis: int) -> bool:
-    """Whether a node joins values of size 1 along an axis."""
-    if node.op != "concat" or node.attributes["axis"] != axis:
+def _joins_parts(node: Node, cut: Cut) -> bool:
+    """Whether a node joins values that are the sections of its result."""
+    if node.op != "concat" or node.attributes["axis"] != cut.axis:
         return False
-    return all(value is not None and value.shape[axis] == 1 for value in node.inputs)
+    sizes = [None if value is None else value.shape[cut.axis] for value in node.inputs]
+    return sizes == [end - start for start, end in cut.bounds]
 
 
-def _bounds(place: int, axis: int) -> dict[str, tuple[int, ...]]:
-    return {"starts": (place,), "stops": (place + 1,), "steps": (1,), "axes": (axis,)}
+def _bounds(start: int, end: int, axis: int) -> dict[str, tuple[int, ...]]:
+    return {"starts": (start,), "stops": (end,), "steps": (1,), "axes": (axis,)}
 
 
-def _attributes(way: _Way) -> Mapping[str, Any]:
-    """Return the attributes of a divided node: a shape has size 1 along the axis."""
+def _attributes(way: _Way, size: int) -> Mapping[str, Any]:
+    """Return the attributes of a divided node: a shape has another size along the axis."""
     attributes = dict(way.node.attributes)
     if way.node.op in ("reshape", "broadcast_to"):
         shape = list(attributes["shape"])
-        shape[way.axis] = 1
+        shape[way.cut.axis] = size
         attributes["shape"] = tuple(shape)
     return attributes

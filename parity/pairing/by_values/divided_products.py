@@ -108,6 +108,9 @@ def _product(program: Program, value: Value) -> Product | None:
         return Product((node,), len(value.shape) - 1, tuple((weight, 0) for weight in weights))
     if node.op == "matmul" and node.inputs[1] in stored and len(node.inputs[1].shape) == 2:
         return Product((node,), len(value.shape) - 1, ((node.inputs[1], 1),))
+    if node.op == "conv" and node.attributes["groups"] == 1:
+        weights = [value for value in node.inputs[1:] if value is not None]
+        return Product((node,), 1, tuple((weight, 0) for weight in weights)) if stored.issuperset(weights) else None
     if node.op == "add":
         for factor, bias in (node.inputs, node.inputs[::-1]):
             if factor is None or bias not in stored or bias.shape != value.shape[-1:]:

@@ -1,0 +1,116 @@
+"""Values of a file that hold several tensors of a module side by side along an axis, of one size or of several."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....runtime.ir.types import Value
+from ...correspondence.distances import EXACT, distance
+from ...correspondence.layouts import FEWEST_ELEMENTS, find_layout
+from ...sides.records import Array
+from .crossings import Crossing
+from .file_values import FileValues
+
+MOST_SECTIONS = 64
+"""The most sections into which an axis is divided."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The division of a value along an axis.
+
+    Attributes:
+        axis: the axis.
+        ends: where its sections end, in order; the last one is the size of the axis.
+    """
+
+    axis: int
+    ends: tuple[int, ...]
+
+    @property
+    def bounds(self) -> list[tuple[int, int]]:
+        """Where each section starts and ends."""
+        return list(zip((0, *self.ends[:-1]), self.ends, strict=True))
+
+    def along(self, axis: int) -> Cut:
+        """The same division of another axis."""
+        return Cut(axis, self.ends)
+
+
+def find_cuts(file: FileValues, missing: Sequence[Crossing], values: Sequence[Value]) -> dict[Value, Cut]:
+    """Return the values of which sections are different tensors, with how they are divided.
+
+    Args:
+        file: the values of the program.
+        missing: the tensors that aren't values themselves.
+        values: the values that may hold several of them.
+    """
+    cuts: dict[Value, Cut] = {}
+    free = list(missing)
+    in_order = sorted(values, key=file.rank.__getitem__)
+    # an axis of its own outlives changes of layout, through which sections of another axis can't be followed
+    for stacked, value in itertools.product((True, False), in_order):
+        for axis in range(file.values[value][0].ndim):
+            held = _held(file, value, axis, free, stacked=stacked) if value not in cuts else {}
+            if len(held) > 1:
+                cuts[value] = Cut(axis, _ends(list(held), file.values[value][0].shape[axis]))
+                free = [tensor for tensor in free if tensor not in held.values()]
+    return {value: cut for value, cut in cuts.items() if len(cut.ends) <= MOST_SECTIONS}
+
+
+def _held(
+    file: FileValues, value: Value, axis: int, tensors: Sequence[Crossing], *, stacked: bool
+) -> dict[tuple[int, int], Crossing]:
+    """Return the tensors that a value holds along an axis, by where they start and end; none overlaps another.
+
+    Stacked ones are all those of size 1 along the axis.
+    """
+    array = file.values[value][0]
+    count = array.shape[axis]
+    if count < 2 or not array.size:
+        return {}
+    each = array.size // count
+    sizes = {
+        t: t.arrays[0].size // each
+        for t in tensors
+        if t.arrays[0].size >= FEWEST_ELEMENTS and not t.arrays[0].size % each
+    }
+    possible = {t: size for t, size in sizes.items() if (size == 1 if stacked else size < count)}
+    if len(possible) < 2:
+        return {}
+    others = tuple(number for number in range(array.ndim) if number != axis)
+    sums = np.concatenate([[0.0], np.cumsum(np.square(array).sum(others))])
+    held: dict[tuple[int, int], Crossing] = {}
+    for tensor, size in possible.items():
+        for start, end in _likely_sections(sums, tensor.arrays[0], size):
+            is_free = all(end <= first or last <= start for first, last in held)
+            if is_free and _is_section(file.values[value], axis, start, end, tensor):
+                held[start, end] = tensor
+                break
+    return held
+
+
+def _likely_sections(sums: Array, tensor: Array, size: int) -> Iterator[tuple[int, int]]:
+    """Yield where sections of a size have the norm of a tensor, given the sums of squares up to each place."""
+    square = float(np.square(tensor).sum())
+    for start in np.flatnonzero(np.abs(sums[size:] - sums[:-size] - square) <= EXACT * max(square, sums[-1])):
+        yield int(start), int(start) + size
+
+
+def _is_section(arrays: Sequence[Array], axis: int, start: int, end: int, tensor: Crossing) -> bool:
+    sections = [np.take(array, range(start, end), axis) for array in arrays]
+    reshaped = [one.reshape(array.shape) for one, array in zip(sections, tensor.arrays, strict=True)]
+    return distance(reshaped, tensor.arrays) <= EXACT or find_layout(sections, tensor.arrays) is not None
+
+
+def _ends(held: Sequence[tuple[int, int]], count: int) -> tuple[int, ...]:
+    """Return where the sections of an axis end: all of the size of those held, or these and what is between."""
+    sizes = {end - start for start, end in held}
+    (size,) = sizes if len(sizes) == 1 else (0,)
+    if size and not count % size and all(not start % size for start, _ in held):
+        return tuple(range(size, count + 1, size))
+    return tuple(sorted({place for bounds in held for place in bounds} | {count} - {0}))
