@@ -41,8 +41,9 @@ class Layout:
     @property
     def exchanges_axes(self) -> bool:
         """Whether it exchanges whole axes, and does nothing else."""
-        exchanged = tuple(self.source[axis] for axis in self.permutation)
-        return self.divided == self.source and self.target == exchanged and not self.order
+        if self.order or self.divided != self.source:
+            return False
+        return self.target == tuple(self.source[axis] for axis in self.permutation)
 
     @property
     def inverse(self) -> Layout:

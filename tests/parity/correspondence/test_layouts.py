@@ -144,3 +144,9 @@ class WithBias(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.product(x).unflatten(-1, (2, 3)) + self.product.bias  # type: ignore[no-any-return]
+
+
+def test_a_layout_that_divides_axes_exchanges_none_as_a_whole() -> None:
+    heads = Layout((2, 12), (2, 3, 4), (1, 0, 2), (3, 2, 4))  # fewer axes than are permuted
+    assert not heads.exchanges_axes
+    assert Layout((2, 3), (2, 3), (1, 0), (3, 2)).exchanges_axes
