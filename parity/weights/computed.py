@@ -51,6 +51,11 @@ def _affine(arrays: Sequence[Array], numbers: Numbers) -> Array:
     return np.asarray(array * numbers.get("times", 1.0) + np.asarray(numbers.get("plus", 0.0), array.dtype))
 
 
+def _zeros(arrays: Sequence[Array], numbers: Numbers) -> Array:
+    (array,) = arrays
+    return np.zeros(array.shape[:1])
+
+
 @dataclass(frozen=True)
 class Form:
     """A form of computation.
@@ -82,6 +87,7 @@ FORMS: dict[str, Form] = {
     "lora": Form((3, 3), frozenset({"times"}), _NONE, _low_rank, "a matrix, and lora_B and lora_A"),
     "sum": Form((2, 8), _NONE, _NONE, _sum, "tensors of one shape"),
     "affine": Form((1, 1), _NONE, frozenset({"times", "plus"}), _affine, "a tensor"),
+    "zeros": Form((1, 1), _NONE, _NONE, _zeros, "a tensor with as many rows"),
 }  # fmt: skip
 
 

@@ -42,6 +42,10 @@ def _readings(rank: int, ranks: set[int]) -> Iterator[tuple[Axes, Axes]]:
     """Yield the axes of rows of a tensor, and of those that it is made of, the simplest first."""
     row_axes = list(_row_axes(rank))
     source_axes = [axes for axes in _row_axes(max(ranks)) if max(axes, default=0) < max(1, min(ranks))]
+    if ranks == {1}:
+        row_axes += [tuple(range(rank))] * (rank > 1)  # a vector that is divided, such as a bias by heads
+    elif rank == 1 and len(ranks) == 1:
+        source_axes.append(tuple(range(max(ranks))))
     yield from sorted(
         itertools.product(row_axes, source_axes),
         key=lambda pair: (pair != ((0,), (0,)), len(pair[0]) + len(pair[1]), pair),

@@ -19,6 +19,7 @@ from ...report.globs import list_names
 from ...sides.records import Array
 from ...sides.torch_program import capture_program
 from ...weights.assembly import Assembly
+from ...weights.computed import Computed
 from ...weights.map_file import read_map
 from ...weights.map_text import map_text
 from ...weights.port_map import port_arrays
@@ -219,6 +220,13 @@ def _notes(
     )]  # fmt: skip
     if left:
         notes.append(f"not loaded, since nothing in the reference takes their place: {list_names(left)}")
+    absent = [
+        name
+        for name, a in assemblies.items()
+        if all(isinstance(source, Computed) and source.form == "zeros" for source in a.sources)
+    ]
+    if absent:
+        notes.append(f"zero, since the reference adds nothing there: {list_names(absent)}")
     used = {name for assembly in assemblies.values() for name in assembly.names}
     idle = [name for name, _ in named_parameters(reference) if name not in used]
     if idle:
@@ -228,6 +236,10 @@ def _notes(
         notes.append(f"whatever is loaded before, no value of the reference enters {list_names(places)}")
     notes += [exchange.sentence for exchange in equal]
     return notes
+
+
+def _is_zero(source: str | Computed) -> bool:
+    return isinstance(source, Computed) and source.form == "zeros"
 
 
 def _place(unit: Unit) -> str:

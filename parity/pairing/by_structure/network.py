@@ -19,8 +19,10 @@ from ...dtypes import cast_floating
 from ...sides.records import Array
 from ..by_values.flat import without_boundaries
 from .elementary import elementary
+from .learned_inputs import NUMBERS, with_learned_inputs
 from .rewriting import consumers_of, static_values
 from .written_norms import with_norms_in_one_form
+from .written_sums import with_sums_at_layers
 
 Signature = tuple[tuple[Any, ...], ...]
 """What is done with each element of a stored tensor: an op, the operand's position, and a digest of the other one."""
@@ -58,8 +60,12 @@ class Network:
             raise UsageError("sizes of its tensors depend on numbers that it computes")
         if any(get(node.op).traits.draws for node in program.nodes):
             raise UsageError("it draws random numbers")
-        self.program = with_norms_in_one_form(elementary(without_boundaries(program).astype("float64")))
+        divided = with_learned_inputs(elementary(without_boundaries(program).astype("float64")))
+        self.program = with_norms_in_one_form(with_sums_at_layers(divided))
         self.samples = [[cast_floating(array, FLOAT64) for array in arrays] for arrays in samples]
+        if len(divided.inputs) > len(program.inputs):
+            for arrays, number in zip(self.samples, NUMBERS, strict=False):
+                arrays.append(np.asarray(number))
         self.value_of = {name: parameter.value for name, parameter in self.program.parameters.items()}
         self.value_of |= statistics(self.program)
         data = self.program.constant_data

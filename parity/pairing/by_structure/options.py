@@ -15,8 +15,8 @@ from .features import Arrays, same_features
 from .network import Network, Trace
 from .pieces import Piece, Role, head_sizes, pieces_of
 from .reference import Key, Offer, Reference
-from .rewriting import varying_axis
 from .units import MATRIX, OTHER, TABLE, VECTOR, Unit
+from .vectors import same_elements, same_shape
 
 MOST_AXES = 4
 MOST_SIZES = 3
@@ -49,11 +49,13 @@ class Option:
         fillings: the elements of its weight, and of its bias.
         taken: the first element of each of the reference's pieces that is used.
         is_reordered: whether rows, or columns, are in another order than anything but a trial gives reason for.
+        fits: whether both units have as many pieces.
     """
 
     fillings: tuple[Filling, ...]
     taken: frozenset[Key]
     is_reordered: bool = False
+    fits: bool = True
 
 
 @dataclass(frozen=True)
@@ -234,10 +236,11 @@ class Options:
                     ordered = weight if order is None else weight[order]
                     inside = places >= 0
                     fillings = [Filling(trace.name, places[inside], ordered[inside])]
-                    if bias is not None and bias_places is not None and offer.bias is not None:
-                        numbers = offer.bias if order is None else offer.bias[order]
-                        fillings.append(Filling(bias.name, bias_places, numbers))
-                    option = Option(tuple(fillings), part.taken, number > 0 or columns > 0)
+                    if bias is not None and bias_places is not None:
+                        numbers = self.reference.zeros(part.unit, len(features)) if offer.bias is None else offer.bias
+                        fillings.append(Filling(bias.name, bias_places, numbers if order is None else numbers[order]))
+                    fits = len(self.reference.pieces(part.unit)) == len(self.pieces(unit))
+                    option = Option(tuple(fillings), part.taken, number > 0 or columns > 0, fits)
                     is_other = part.role != piece.role
                     yield (lacking, option.is_reordered, is_other, places_of.setdefault(part.unit, place), deep), option
 
@@ -307,40 +310,25 @@ class Options:
         self, unit: Unit, trace: Trace, originals: Sequence[Unit], data: Arrays | None
     ) -> Iterator[tuple[Rank, Option]]:
         places = unit.canonical(trace.places)
+        inside = places >= 0
         for original in originals:
             if original.kind not in (VECTOR, OTHER):
                 continue
+            taken = frozenset((self.reference.key(original),))
+            original_data = None if original.data is None else self.reference.arrays.get(original.data)
+            entering = None if data is None or original_data is None else (data, original_data)
+            by_elements = None
+            if entering is not None:
+                numbers = self.reference.numbers(original.operand, trace.signature)
+                by_elements = None if numbers is None else same_elements(trace.places, numbers, *entering)
+            if by_elements is not None:
+                filling = Filling(trace.name, *by_elements)
+                yield (original.node.op != unit.node.op, False, False, 0, 0), Option((filling,), taken)
+                continue
             for offer in self.reference.offers(original, trace.signature):
-                for rank, weight in enumerate(self._alike(unit, original, offer.weight, places.shape, data)):
-                    inside = places >= 0
+                for rank, weight in enumerate(same_shape(unit, original, offer.weight, places.shape, entering)):
                     filling = Filling(trace.name, places[inside], weight[inside])
-                    taken = frozenset((self.reference.key(original),))
                     yield (original.node.op != unit.node.op, rank > 0, False, 0, 0), Option((filling,), taken, rank > 0)
-
-    def _alike(
-        self, unit: Unit, original: Unit, weight: Array, shape: tuple[int, ...], data: Arrays | None
-    ) -> Iterator[Array]:
-        """Yield a vector, or what is added to or multiplied with each element, in the candidate's shape."""
-        if weight.size != np.prod(shape, dtype=int):
-            return
-        if weight.ndim == len(shape) == 1 and data is not None and unit.data is not None and original.data is not None:
-            original_data = self.reference.arrays.get(original.data)
-            axes = [varying_axis(u.data.shape, u.operand.shape) for u in (unit, original) if u.data is not None]
-            if original_data is not None and axes[0] is not None and axes[1] is not None:
-                order = same_features(data, axes[0], original_data, axes[1])
-                if order is not None and len(order) == shape[0]:
-                    yield weight[order]
-                    return
-        if weight.ndim != len(shape):
-            if sorted(s for s in weight.shape if s > 1) == sorted(s for s in shape if s > 1) or 1 in (
-                weight.ndim,
-                len(shape),
-            ):
-                yield weight.reshape(shape)
-            return
-        for permutation in itertools.permutations(range(weight.ndim)):
-            if weight.transpose(permutation).shape == shape:
-                yield weight.transpose(permutation)
 
 
 def _rows(offer: Offer, rows: Array) -> Offer:

@@ -109,13 +109,13 @@ class Reference:
         return self._offers[key]
 
     def _find_offers(self, unit: Unit, wanted: Signature) -> Iterator[Offer]:
-        weight = self._numbers(unit.operand, wanted)
+        weight = self.numbers(unit.operand, wanted)
         if weight is None:
             return
         weight = unit.canonical(weight)
         bias = None
         if unit.bias_operand is not None:
-            bias = self._numbers(unit.bias_operand, ())
+            bias = self.numbers(unit.bias_operand, ())
             if bias is None:
                 return
             bias = np.broadcast_to(bias.reshape(-1), (unit.size,))
@@ -124,7 +124,8 @@ class Reference:
         if unit.kind in (MATRIX, TABLE) and not wanted:
             yield from self._folded(unit, plain)
 
-    def _numbers(self, value: Value, wanted: Signature) -> Array | None:
+    def numbers(self, value: Value, wanted: Signature) -> Array | None:
+        """Return the numbers of what a port's tensor must hold in place of a value; None if no tensor does."""
         trace = self.network.trace(value)
         if trace is not None:
             return numbers_of(self.network, self.sources, trace, wanted)
@@ -140,6 +141,12 @@ class Reference:
             if np.allclose(self.sources.values[first : first + array.size].reshape(array.shape), array, rtol=1e-9):
                 return np.arange(first, first + array.size).reshape(array.shape)
         return None
+
+    def zeros(self, unit: Unit, size: int) -> Array:
+        """Return the numbers of the elements of a bias that the reference doesn't have."""
+        zeros = Computed("zeros", (min(self.network.names_in[unit.operand]),))
+        first = self.sources.computed(zeros)
+        return first + (np.arange(size) if self.sources.shape(zeros) == (size,) else np.zeros(size, np.int64))
 
     def _name(self, value: Value | None) -> str | None:
         """Return the name of the stored tensor that a value is, as it is or in another shape."""
@@ -212,7 +219,7 @@ class Reference:
             added[features.reshape(-1)] = full.reshape(-1)
             if np.array_equal(added[features], full) and self.network.stored[bias].shape == (unit.size,):
                 computed = Computed("affine", (bias,), (("plus", tuple(added.tolist())),))
-                plain = self._numbers(unit.operand, ())
+                plain = self.numbers(unit.operand, ())
                 assert plain is not None, "it is a stored tensor"
                 yield Offer(unit.canonical(plain), self._as_vector(computed, unit.size))
 

@@ -11,6 +11,7 @@ from ....runtime.ir.dims import Dim
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Constant, Node, Type, Value
 from ....runtime.namespace import Namespace
+from ...sides.records import Array
 
 VECTORS = ("mul", "add", "sub", "div")
 """Operations with one number for each channel, or for each element."""
@@ -54,6 +55,12 @@ class Rewriting:
         self.constants.append(Constant(value, np.asarray(number, like.dtype)))
         return value
 
+    def indices(self, name: str, numbers: Array) -> Value:
+        """Return whole numbers as a value."""
+        value = Value(self.names.unique(name), Type(np.dtype(np.int64), numbers.shape))
+        self.constants.append(Constant(value, numbers.astype(np.int64)))
+        return value
+
     def reshaped(self, node: Node, vector: Value, shape: tuple[int, ...]) -> Value:
         """Return a vector in a shape that is broadcast."""
         if vector.shape == shape or len(shape) <= len(vector.shape):
@@ -84,3 +91,8 @@ def varying_axis(shape: Sequence[Dim], operand_shape: Sequence[Dim]) -> int | No
     lacking = len(shape) - len(operand_shape)
     axes = [axis + lacking for axis, size in enumerate(operand_shape) if size != 1]
     return axes[0] if len(axes) == 1 else None
+
+
+def shape_of(value: Value) -> tuple[int, ...]:
+    """Return the shape of a value of known sizes."""
+    return tuple(int(str(dim)) for dim in value.shape)

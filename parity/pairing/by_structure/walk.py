@@ -161,21 +161,31 @@ class Walk:
         data = None if unit.data is None else state.values[self._entering(state, unit.data)]
         for originals, entering in ((known, data), (self.partners.of(unit), None)):
             options = self.options.whole(unit, originals, entering, state.taken)
+            if not any(option.fits and option.taken.isdisjoint(state.taken) for option in options):
+                in_pieces = self._fill_pieces(state, unit, originals, entering)
+                if in_pieces is not None:
+                    return in_pieces, True
             if options:
                 return self._choose(state, Choice(unit, None, state, options)), True
-            count = len(self.options.pieces(unit)) if originals and unit.kind in (MATRIX, TABLE) else 0
-            filled = False
-            for number in range(count):
-                if (unit.number, number) in state.pieces:
-                    filled = True
-                    continue
-                options = self.options.piece(unit, number, originals, entering, state.taken)
-                if options:
-                    state = self._choose(state, Choice(unit, number, state, options))
-                    filled = True
-            if filled:
-                return (state if unit.number in state.done else self._end(state.copy(), unit)), True
         return self._end(state.copy(), unit), False
+
+    def _fill_pieces(
+        self, state: State, unit: Unit, originals: Sequence[Unit], entering: Sequence[Array] | None
+    ) -> State | None:
+        """Return the state after the pieces of a unit are filled; None if the reference has nothing for any of them."""
+        count = len(self.options.pieces(unit)) if originals and unit.kind in (MATRIX, TABLE) else 0
+        filled = False
+        for number in range(count):
+            if (unit.number, number) in state.pieces:
+                filled = True
+                continue
+            options = self.options.piece(unit, number, originals, entering, state.taken)
+            if options:
+                state = self._choose(state, Choice(unit, number, state, options))
+                filled = True
+        if not filled:
+            return None
+        return state if unit.number in state.done else self._end(state.copy(), unit)
 
     def _is_full(self, state: State, unit: Unit) -> bool:
         """Whether all elements that a unit uses are chosen, since another one uses them, too."""

@@ -17,7 +17,7 @@ from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Value, is_floating
 from ....runtime.ops.registry import evaluate, get
 from ...sides.records import Array
-from .rewriting import VECTORS, Rewriting, consumers_of, varying_axis
+from .rewriting import VECTORS, Rewriting, consumers_of, shape_of, varying_axis
 
 ROOTS = ("sqrt", "rsqrt", "pow")
 MOST_STEPS = 6
@@ -135,7 +135,7 @@ class _Norms(Rewriting):
         generator = np.random.default_rng(0)
         runs = []
         for _ in range(DRAWS):
-            drawn = {vector: generator.uniform(0.5, 1.5, _shape(vector)) for vector in vectors}
+            drawn = {vector: generator.uniform(0.5, 1.5, shape_of(vector)) for vector in vectors}
             runs.append((drawn, self._result(steps, 0.0, drawn, axis), self._result(steps, 1.0, drawn, axis)))
         numbers = {vector: np.concatenate([drawn[vector].reshape(-1) for drawn, _, _ in runs]) for vector in vectors}
         added = np.concatenate([zero for _, zero, _ in runs])
@@ -215,9 +215,5 @@ def _readings(numbers: Mapping[Value, Array], factor: Array, added: Array) -> It
                         yield Norm(variance, mean, gain, offset, max(0.0, float(f"{eps:.6g}")))
 
 
-def _shape(value: Value) -> tuple[int, ...]:
-    return tuple(int(str(dim)) for dim in value.shape)
-
-
 def _size(value: Value) -> int:
-    return int(np.prod(_shape(value), dtype=int))
+    return int(np.prod(shape_of(value), dtype=int))
