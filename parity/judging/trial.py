@@ -35,8 +35,10 @@ from .comparer import CellComparisons, compare_parameters, fails
 from .dtypes import compare_dtypes
 from .error_shares import SharesOfError
 from .noise import Noise
+from .probing.on_probe import JudgeOnProbe
 from .probing.probe import OnProbes
 from .probing.prober import Prober
+from .probing.reference_runs import ReferenceRuns
 from .run_judge import RunJudge
 from .second_call import SecondCall
 from .value_judge import ValueJudge
@@ -114,18 +116,9 @@ class Trial:
 
         self.prober = None
         if options.probe and isinstance(reference, (TorchSide, InterpreterSide)):
-            self.prober = Prober(
-                reference,
-                self.truth,
-                self.replayed,
-                options,
-                self.working_dtype,
-                self.owners,
-                self.rounded,
-                self._choices,
-                several=len(sides) > 1,
-                compared=on_probes,
-            )
+            runs = ReferenceRuns(reference, self.truth, self.replayed, kept=len(sides) > 1)
+            on_probe = JudgeOnProbe(runs, options, self.working_dtype, self.owners, self.rounded, self._choices)
+            self.prober = Prober(on_probe, on_probes)
         elif options.probe:
             self.notes.append(
                 f"no further inputs were derived, since {reference.name} is neither a torch module nor a program"
@@ -280,7 +273,7 @@ class Trial:
     def _look_for_causes(self, report: Report, side: Side) -> None:
         on_probe = self._second_call.evidence.pop(side.name, None)
         if self.prober is not None:
-            on_probe = self.prober.evidence.pop(side.name, on_probe)
+            on_probe = self.prober.on_probe.evidence.pop(side.name, on_probe)
         if on_probe is not None or self._search.is_needed(side):
             with search(report, self.options, self.truth, self.progress) as budget:
                 self._search.run(report, side, budget, on_probe)

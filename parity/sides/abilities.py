@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
+from ..correspondence.layouts import Layout
 from ..results.hunk import CodeLine
 from .interpreter_side import InterpreterSide
-from .records import Records
+from .records import Key, Records
 from .run import Run
 from .runtime_model import RuntimeModel
 
@@ -48,6 +49,15 @@ class HasCode(Protocol):
 
     def definition(self, path: str) -> CodeLine | None:
         """The line at which the code of a Cell begins; None if there is no such Cell, or its code isn't Python."""
+
+
+@runtime_checkable
+class HasLayouts(Protocol):
+    """A side whose tensors are arranged in other ways than the reference's, known for the sizes of the given inputs."""
+
+    @property
+    def layouts(self) -> Mapping[Key, Layout]:
+        """How they are arranged, by boundary."""
 
 
 @runtime_checkable

@@ -26,10 +26,10 @@ from .range_ends import range_end_probes, takes_any_size
 from .switched_arguments import switched_argument_probes
 from .switches import ordinary
 from .values import (
+    Cycle,
     Inputs,
     around,
     cotangent_probes,
-    cycle,
     equal_number_probes,
     mask_probes,
     not_finite_probes,
@@ -112,8 +112,8 @@ def _of_cells(switches: list[float]) -> Iterator[Probe]:
         beside = [value for value in at if value not in switches]
         yield Probe(
             "numbers inside at values at which operations switch",
-            inside=lambda x: cycle(x, at),
-            beside=lambda x: cycle(x, beside),
+            inside=Cycle(tuple(at)),
+            beside=Cycle(tuple(beside)),
             exact=True,
         )
 

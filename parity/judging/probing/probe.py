@@ -64,6 +64,10 @@ class Probe:
     optional: bool = False
     finite: bool = False
 
+    def asks_the_same(self, probe: Probe) -> bool:
+        """Whether the reference computes the same on another probe: that has the same arguments and changes."""
+        return all(map(_is_same, vars(self).values(), vars(probe).values()))
+
     @property
     def needs_live(self) -> bool:
         """Whether a side with a program of fixed sizes, captured in one mode, can't be run on it."""
@@ -84,6 +88,26 @@ class Probe:
         """Whether it is a single call on other, finite values, all different, in the given shapes and mode."""
         special = self.before or self.needs_live or self.not_finite or self.ties or self.working
         return self.arguments is not None and not special
+
+
+def _is_same(one: object, another: object) -> bool:
+    """Whether two values are the same, tensors bit by bit; of objects of other classes, only if they are one object."""
+    leaves, spec = pytree.tree_flatten(one)
+    others, spec_of_another = pytree.tree_flatten(another)
+    return spec == spec_of_another and all(map(_is_same_leaf, leaves, others))
+
+
+def _is_same_leaf(one: object, another: object) -> bool:
+    if one is another or type(one) is not type(another):
+        return one is another
+    if isinstance(one, torch.Tensor) and isinstance(another, torch.Tensor):
+        same_kind = (one.dtype, one.shape, one.layout) == (another.dtype, another.shape, another.layout)
+        return same_kind and one.layout == torch.strided and torch.equal(_bits(one), _bits(another))
+    return (callable(one) or isinstance(one, (str, bool, int, float))) and bool(one == another)
+
+
+def _bits(x: torch.Tensor) -> torch.Tensor:
+    return x.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
 
 
 def with_tensors(arguments: Arguments, change: Callable[[int, torch.Tensor], torch.Tensor]) -> Arguments:

@@ -105,7 +105,7 @@ def equal_number_probes(inputs: Inputs, *, positions: bool, gradients: bool) -> 
 
 def cotangent_probes() -> Iterator[Probe]:
     """Yield probes with the given inputs and other cotangents: gradients depend on them linearly."""
-    for name, change in (("of either sign from 0.001 to 1000", wide), ("times 0.000001", lambda g: g * 1e-6)):
+    for name, change in (("of either sign from 0.001 to 1000", wide), ("times 0.000001", _tiny)):
         yield Probe(f"cotangents {name}", cotangents=change)
 
 
@@ -181,6 +181,10 @@ def wide(x: Tensor) -> Tensor:
     return (signs * 10.0**exponents).reshape(x.shape).to(x)
 
 
+def _tiny(x: Tensor) -> Tensor:
+    return x * 1e-6
+
+
 def around(switches: Sequence[float]) -> list[float]:
     """Return a value below and one above each of these, and those themselves that float32 holds exactly."""
     found: list[float] = []
@@ -190,6 +194,17 @@ def around(switches: Sequence[float]) -> list[float]:
         if float(np.float32(switch)) == switch:
             found.append(switch)
     return found
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """Returns a tensor of these values for another one; equal to what returns the same."""
+
+    values: tuple[float, ...]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the values in the shape and dtype of a tensor."""
+        return cycle(x, self.values)
 
 
 def cycle(x: Tensor, values: Sequence[float]) -> Tensor:
