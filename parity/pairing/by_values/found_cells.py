@@ -16,6 +16,7 @@ from .marking import MarkedProgram, mark
 from .moved_parameters import with_moved_parameters
 from .odd_shapes import Excused, excuse
 from .ownership import Ownership, own_nodes
+from .passed_parameters import with_passed_parameters
 from .places import Places
 from .shared_nodes import copy_shared_nodes
 
@@ -73,10 +74,10 @@ def find_cells(
         in_any_order: see `place_tensors`.
     """
     tensors, truth = crossings(records), records[0]
+    program = with_moved_parameters(with_passed_parameters(program, tensors))
     placed = place_tensors(
-        with_moved_parameters(program), samples, tensors, lambda program: ends(program, tensors), parameters, likely,
-        in_any_order=in_any_order,
-    )  # fmt: skip
+        program, samples, tensors, lambda program: ends(program, tensors), parameters, likely, in_any_order=in_any_order
+    )
     flat, places = placed.flat, placed.places
     crossing = [*dict.fromkeys([*tensors, *places.of])]  # some were divided
     ownership = own_nodes(flat, truth, crossing, places.of, placed.moves)

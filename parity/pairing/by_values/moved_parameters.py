@@ -8,6 +8,7 @@ from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Value
 from ....runtime.ops.registry import get
 from .flat import COPYING, FlatProgram
+from .passed_parameters import is_copy
 
 MOVED = " moved"
 """Stands after the name of a parameter that is stored in another layout than the file's."""
@@ -16,7 +17,8 @@ MOVED = " moved"
 def with_moved_parameters(program: Program) -> Program:
     """Return the program with parameters in the layout in which they are used.
 
-    A matrix that is only transposed stays as it is: layers write it so.
+    A matrix that is only transposed stays as it is: layers write it so. So does a parameter that is copied, to be
+    passed to Cells.
 
     Args:
         program: the program, without boundaries.
@@ -50,7 +52,7 @@ def _moves(flat: FlatProgram, value: Value) -> list[Node]:
     """Return the nodes that move a value, one after the other, as long as nothing else uses it."""
     nodes: list[Node] = []
     while value not in flat.program.outputs and len(users := flat.consumers.get(value, [])) == 1:
-        if users[0].op not in COPYING or users[0].inputs.count(value) > 1:
+        if users[0].op not in COPYING or users[0].inputs.count(value) > 1 or is_copy(users[0]):
             break
         nodes.append(users[0])
         value = users[0].outputs[0]

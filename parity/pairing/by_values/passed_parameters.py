@@ -1,0 +1,49 @@
+"""Parameters that a module passes to Cells inside it: a file that uses them there gets a value that can be passed, too.
+
+A Transformer-XL has two biases that each layer adds to its queries. A boundary is at a value that nodes compute, so a
+parameter has none of its own. Without one, a Cell's part of the gradient is missing where the Cell is given the
+parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....runtime.ir.program import Program
+from ....runtime.ir.types import Node, Value
+from ....runtime.namespace import Namespace
+from ...sides.records import INPUT
+from .crossings import Crossing
+from .parameter_rows import fingerprint
+
+
+def with_passed_parameters(program: Program, tensors: Sequence[Crossing]) -> Program:
+    """Return the program with a copy of each parameter whose numbers the module passes to a Cell, for all its users.
+
+    Args:
+        program: the program, without boundaries.
+        tensors: the tensors that cross the module's boundaries.
+    """
+    passed = {
+        fingerprint(tensor.arrays[0])
+        for tensor in tensors
+        if tensor.trained and not tensor.varies and any(key.kind == INPUT for key in tensor.keys)
+    }
+    if not passed:
+        return program
+    names = Namespace((value.name for value in (*program.inputs, *program.constant_data, *program.producers)), first=1)
+    copies = {
+        parameter.value: Value(names.unique(f"{parameter.value.name}_passed"), parameter.value.type)
+        for parameter in program.parameters.values()
+        if fingerprint(parameter.data) in passed
+    }
+    nodes = [Node("reshape", (value,), {"shape": value.shape}, (copy,)) for value, copy in copies.items()]
+    for node in program.nodes:
+        inputs = tuple(None if value is None else copies.get(value, value) for value in node.inputs)
+        nodes.append(Node(node.op, inputs, node.attributes, node.outputs, node.cell, node.source))
+    return program.replace(nodes=tuple(nodes), outputs=tuple(copies.get(value, value) for value in program.outputs))
+
+
+def is_copy(node: Node) -> bool:
+    """Whether a node's result is its operand as it is."""
+    return node.op == "reshape" and node.inputs[0] is not None and node.inputs[0].shape == node.outputs[0].shape
