@@ -44,6 +44,7 @@ class Diagnosis:
         changed: the reference's Cells with a change of the catalogue that was proved, by path.
         exchanged: the failing Cells of which only the exchange of most of the program is proved, which is no cause.
         explained: for the Cells whose causes were proved, by path, the two programs and those of their differences.
+        explaining: the entries of the catalogue that explained a Cell, each with the side whose program was changed.
     """
 
     evidence: Evidence
@@ -54,6 +55,7 @@ class Diagnosis:
     changed: dict[str, CellProgram] = field(default_factory=dict)
     exchanged: set[str] = field(default_factory=set)
     explained: dict[str, tuple[Comparison, list[Difference]]] = field(default_factory=dict)
+    explaining: dict[tuple[Entry, Side], None] = field(default_factory=dict)
     _candidate_call: dict[int, CellProgram | None] = field(default_factory=dict, init=False)
     """The candidate's program of the last call that was asked for, by its number: to cut it out may run the network."""
 
@@ -65,7 +67,8 @@ class Diagnosis:
             named: list[Cause] = []
             if not found or any(cause.kind == "structure" for cause in found):
                 with suppress(BudgetSpentError):
-                    named = self._from_catalogue(cell, evidence, NAMED)
+                    named = self._as_in_other_cells(cell, evidence, number)
+                    named = named or self._from_catalogue(cell, evidence, NAMED)
                     named = named or self._of_candidate(evidence, number, OF_CANDIDATE)
                 if not named and self._is_rewritten(found, path):
                     with evidence.budget.part(FEWER_CAUSES) as part, suppress(BudgetSpentError):
@@ -85,6 +88,21 @@ class Diagnosis:
             elif len(found) > 1:
                 with evidence.budget.part(FEWER_CAUSES) as part, suppress(BudgetSpentError):
                     found = self._from_catalogue(cell, replace(evidence, budget=part)) or found
+            if found:
+                return found
+        return []
+
+    def _as_in_other_cells(self, cell: CellProgram, evidence: Evidence, number: int) -> list[Cause]:
+        """Return a cause of a kind that explained another Cell: a mistake in a class is in all Cells of that class.
+
+        Raises:
+            BudgetSpentError: nothing may be computed any more.
+        """
+        for entry, side in list(self.explaining):
+            if side == REFERENCE:
+                found = self._from_catalogue(cell, evidence, [entry])
+            else:
+                found = self._of_candidate(evidence, number, [entry])
             if found:
                 return found
         return []
@@ -247,6 +265,7 @@ class Diagnosis:
                 except INVALID:
                     continue
                 if agreement.holds:
+                    self.explaining[entry, REFERENCE] = None
                     changed = self.changed[cell.path] = replace(cell, program=program)
                     cause = in_places(hypothesis.cause, hypothesis.places)
                     if (comparison := Comparison.of(cell, changed)) is not None:
@@ -273,6 +292,7 @@ class Diagnosis:
                     program = hypothesis.make()
                     agreement = of_reference.judge(theirs, program)
                     if agreement.holds:
+                        self.explaining[entry, CANDIDATE] = None
                         changed = Comparison.of(theirs, replace(theirs, program=program))
                         cause = in_places(from_candidate(hypothesis.cause), hypothesis.places)
                         line = None if changed is None else source_in_reference(changed.differences, changed)

@@ -15,7 +15,9 @@ from torch.nn import functional
 
 from cellbridge import parity
 from cellbridge.parity.causes.array_relations import relation
+from cellbridge.parity.causes.diagnose import Diagnosis
 from cellbridge.parity.report import repro
+from cellbridge.parity.results.cause import Cause
 from cellbridge.parity.results.cell_report import NOT_FOUND
 from tests.parity.causes.reproduction.scripts import run_here
 
@@ -167,3 +169,59 @@ def test_a_reproduction_compares_one_place_of_both_sides(
     (expected,) = re.findall("^expected = (.*)$", text, re.MULTILINE)
     script.write_text(re.sub("(?m)^found = .*$", f"found = {expected}", text), encoding="utf-8")
     assert run_here(script).returncode == 0
+
+
+class Attention(nn.Module):
+    """With a bias for what is read and one for where it is, as in Transformer-XL."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.p, self.out = (nn.Linear(8, 8) for _ in range(4))
+
+    def forward(self, x: torch.Tensor, u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        q, k, p = (layer(x).unflatten(-1, (2, 4)) for layer in (self.q, self.k, self.p))
+        content, place = torch.einsum("bihd,bjhd->bijh", q + u, k), torch.einsum("bihd,bjhd->bijh", q + v, p)
+        shares = torch.softmax((content + place) / 2, dim=2)
+        result: torch.Tensor = self.out(torch.einsum("bijh,bjhd->bihd", shares, k).flatten(2))
+        return result
+
+
+class Exchanged(Attention):
+    def forward(self, x: torch.Tensor, u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        q, k, p = (layer(x).view(*x.shape[:2], 2, 4).transpose(1, 2) for layer in (self.q, self.k, self.p))
+        scores = (q + v[:, None]) @ k.mT + (q + u[:, None]) @ p.mT
+        result: torch.Tensor = self.out(((scores * 0.5).softmax(-1) @ k).transpose(1, 2).flatten(2))
+        return result
+
+
+class Layers(nn.Module):
+    def __init__(self, kind: type[Attention]) -> None:
+        super().__init__()
+        self.u, self.v = nn.Parameter(torch.randn(2, 4)), nn.Parameter(torch.randn(2, 4))
+        self.layers = nn.ModuleList(kind() for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = x + layer(x, self.u, self.v)
+        return x
+
+
+def test_what_explains_a_cell_is_tried_first_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials: list[int] = []
+    causes_of = Diagnosis.causes
+
+    def counting(self: Diagnosis, path: str, class_name: str) -> list[Cause]:
+        before = self.evidence.budget.trials
+        causes = causes_of(self, path, class_name)
+        trials.append(self.evidence.budget.trials - before)
+        return causes
+
+    monkeypatch.setattr(Diagnosis, "causes", counting)
+    torch.manual_seed(0)
+    reference, candidate = Layers(Attention), Layers(Exchanged)
+    candidate.load_state_dict(reference.state_dict())
+    report = parity.compare(reference, candidate, (torch.randn(2, 5, 8),), probe=False)
+    found = [cause.summary for path in report.failing for cause in report.cells[path].causes]
+    assert len(found) == 3
+    assert all(summary.endswith("the input u and the input v are exchanged in the candidate") for summary in found)
+    assert max(trials[1:]) < trials[0] / 4
