@@ -13,6 +13,7 @@ from torch import nn
 
 from cellbridge import parity
 from cellbridge.parity.pairing.by_structure.loading import Loading, load_by_structure
+from cellbridge.parity.pairing.by_structure.ports import ModulePort
 from cellbridge.runtime.errors import CellbridgeError
 
 from ..faults.tools.cellbridge_tool import MAX_SAID
@@ -44,9 +45,9 @@ def measure_loading(name: str) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start = time.process_time()
-        loading = load_by_structure(reference, candidate, twin.arguments(), {})
+        loading = load_by_structure(reference, ModulePort(candidate), twin.arguments(), {})
         seconds = time.process_time() - start
-        with loading.applied(candidate):
+        with ModulePort(candidate).given(loading.arrays):
             try:
                 report = parity.compare(reference, candidate, twin.arguments(), probe=False, grads=False)
                 holds, error = report.ok, ""
@@ -56,7 +57,7 @@ def measure_loading(name: str) -> dict[str, Any]:
         faulty = twin.candidate(reference, [faults_of(twin)[CODE]])
         of_faulty = tensors_of(faulty)
         draw_others(faulty)
-        beside_a_fault = load_by_structure(reference, faulty, twin.arguments(), {})
+        beside_a_fault = load_by_structure(reference, ModulePort(faulty), twin.arguments(), {})
     exchangeable = {tensor for tensor in wrong if any(tensor in note for note in _equal(loading))}
     return {
         "pair": name,

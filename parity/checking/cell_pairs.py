@@ -27,17 +27,19 @@ LOOKED_FOR = 256
 """Numbers of a parameter that are looked for in the Cell."""
 
 
-def compare_cell(plan: Plan, framework: Framework) -> Report:
+def compare_cell(plan: Plan, framework: Framework, is_loaded: bool = False) -> Report:
     """Compare a module with its port; see `parity.compare`.
 
     The module's weights are carried into the Cell by names and layouts. Where the user says nothing of them, and they
     can't be carried so, or into fewer than half of the Cells, a Cell that holds the module's weights already keeps its
-    own: its program is aligned with the module by the values that it computes.
+    own: its program is aligned with the module by the values that it computes. So does one whose weights were loaded.
 
     Raises:
         UsageError: weights can't be carried, and the Cell doesn't hold them, or can't be captured.
     """
     module, cell = plan.reference, plan.candidate
+    if is_loaded:
+        return _by_values(plan, framework, "")
     pairing = pair_up(module, cell, plan.cells)
     try:
         carried = carry(module, cell, pairing, plan.weights, getattr(torch, plan.options.dtype))
@@ -60,7 +62,7 @@ def compare_cell(plan: Plan, framework: Framework) -> Report:
 
 
 def _by_values(plan: Plan, framework: Framework, reason: str) -> Report:
-    """Compare a Cell that keeps its own weights, since the module's can't be carried into it for a reason."""
+    """Compare a Cell that keeps its own weights: the module's can't be carried for a reason, or are in it already."""
     module, cell, options = plan.reference, plan.candidate, plan.options
     root = Pairing(tuple(pair for pair in pair_up(module, cell).pairs if not pair.module), {}, {})
 
@@ -77,7 +79,8 @@ def _by_values(plan: Plan, framework: Framework, reason: str) -> Report:
     if answers is not None:
         answers.note_in(report)
     report.notes += mode_notes(module, options.train)
-    report.notes.append(f"the Cell kept its own weights, since the module's couldn't be carried by names: {reason}")
+    if reason:
+        report.notes.append(f"the Cell kept its own weights, since the module's couldn't be carried by names: {reason}")
     return report
 
 

@@ -241,9 +241,9 @@ def compare(
             `parity.weights.overrides`.
         names: for a recording, a TOML file that says what the module's Cells and parameters are called there
             (docs/recordings.md).
-        load_weights: for two torch modules, compare with the reference's weights in the candidate, which gets its own
-            back afterwards. True finds by the structure of both which weights belong where; a path is that of a map
-            file (docs/weights.md) that says it.
+        load_weights: compare with the weights of a torch module in the candidate, a torch module or a Cell, which gets
+            its own back afterwards. True finds by the structure of both which weights belong where; a path is that of
+            a map file (docs/weights.md) that says it.
         write_map: path of a new map file, to write what `load_weights=True` finds.
         more_inputs: further positional and keyword inputs; as for `check`.
         progress: receives the stages of the run.
@@ -317,7 +317,7 @@ def compare(
 
     def judge(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         if framework is not None:
-            return compare_cell(plan(args, keywords), framework)
+            return compare_cell(plan(args, keywords), framework, load_weights is not False)
         if file is not None:
             return file.judge_inputs(args, keywords)
         if of_modules:

@@ -13,8 +13,9 @@ import torch
 from ...converter.structure.program_names import named_parameters
 from ...runtime.errors import UsageError
 from ..pairing.by_structure.loading import load_by_map, load_by_structure
+from ..pairing.by_structure.ports import port_of
 from ..sides.kinds import Kind
-from ..sides.opening import in_words, kind_of
+from ..sides.opening import kind_of
 from ..support.files import require_writable, write_text
 
 ALIKE = 0.02
@@ -34,27 +35,29 @@ def weights_loaded(
 
     Args:
         reference: a torch module.
-        candidate: a torch module; it has its own weights again afterwards.
+        candidate: a torch module or a Cell; it has its own weights again afterwards.
         args: positional arguments of both.
         kwargs: keyword arguments.
         load_weights: True to find by structure which weights belong where, or the path of a map file that says it.
         write_map: path of the map file to write.
 
     Raises:
-        UsageError: a module can't be captured, or the map doesn't fit.
+        UsageError: a network can't be captured, or the map doesn't fit.
     """
     if load_weights is False:
         yield []
         return
+    port = port_of(candidate)
+    assert port is not None, "require_loadable refuses others"
     loading = (
-        load_by_structure(reference, candidate, args, kwargs)
+        load_by_structure(reference, port, args, kwargs)
         if load_weights is True
-        else load_by_map(reference, candidate, fspath(load_weights))
+        else load_by_map(reference, port, fspath(load_weights))
     )
     if write_map is not None:
         write_text(write_map, loading.text())
         loading.notes.append(f"the map was written to {fspath(write_map)}")
-    with loading.applied(candidate):
+    with port.given(loading.arrays):
         yield loading.notes
 
 
@@ -66,10 +69,10 @@ def require_loadable(
         if load_weights is not True:
             raise UsageError("write_map needs load_weights=True: it writes what is found")
         require_new_map(write_map)
-    if load_weights is not False and (kind_of(reference), kind_of(candidate)) != (Kind.MODULE, Kind.MODULE):
+    if load_weights is not False and (kind_of(reference) is not Kind.MODULE or port_of(candidate) is None):
         raise UsageError(
-            f"weights are loaded from a torch module into a torch module, given {in_words(reference)} and "
-            f"{in_words(candidate)}\n  what to do: load the weights in the candidate's own code"
+            f"weights are loaded from a torch module into a torch module or a Cell, given {type(reference).__name__} "
+            f"and {type(candidate).__name__}\n  what to do: load the weights in the candidate's own code"
         )
 
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
 import torch
 
-from ....converter.structure.program_names import named_buffers, named_parameters
+from ....converter.structure.program_names import named_parameters
 from ....runtime.errors import CellbridgeError, UsageError
 from ....runtime.programs.call import as_array
 from ....runtime.tree import match_call
 from ...inputs.onnx_optionals import first_line
 from ...report.globs import list_names
 from ...sides.records import Array
-from ...sides.torch_program import capture_program
 from ...weights.assembly import Assembly
 from ...weights.computed import Computed
 from ...weights.map_file import read_map
@@ -26,6 +24,7 @@ from ...weights.port_map import port_arrays
 from ..by_values.crossings import other_sample
 from .describing import describe
 from .network import Network
+from .ports import ModulePort, Port, names_of_tied, tensors_of
 from .reference import Reference
 from .state import Result
 from .symmetry import Exchange, exchanges
@@ -63,26 +62,9 @@ class Loading:
         """Return the text of a map file."""
         return map_text(self.assemblies, self.comments, self.remarks, self.dropped, self.reference, self.candidate)
 
-    @contextlib.contextmanager
-    def applied(self, module: torch.nn.Module) -> Iterator[None]:
-        """Within the context, a module has these weights; afterwards its own again."""
-        tensors = {**dict(named_buffers(module)), **dict(named_parameters(module, remove_duplicate=False))}
-        before = {name: tensors[name].detach().clone() for name in self.arrays}
-        try:
-            _copy(tensors, {name: torch.as_tensor(array) for name, array in self.arrays.items()})
-            yield
-        finally:
-            _copy(tensors, before)
-
-
-def _copy(tensors: Mapping[str, torch.Tensor], values: Mapping[str, torch.Tensor]) -> None:
-    with torch.no_grad():
-        for name, value in values.items():
-            tensors[name].copy_(value)
-
 
 def load_by_structure(
-    reference: torch.nn.Module, candidate: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    reference: torch.nn.Module, candidate: Port, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Loading:
     """Find which of the reference's weights belong where in a candidate, whatever weights that has.
 
@@ -97,7 +79,7 @@ def load_by_structure(
     """
     second_sample = other_sample(args, kwargs)
     samples: list[Arguments] = [(args, kwargs), *([second_sample] if second_sample is not None else [])]
-    networks = [_network("reference", reference, samples), _network("candidate", candidate, samples)]
+    networks = [_network("reference", ModulePort(reference), samples), _network("candidate", candidate, samples)]
     try:
         of_reference = Reference(networks[0])
         walk = Walk(of_reference, networks[1])
@@ -107,11 +89,11 @@ def load_by_structure(
     described = {name: describe(numbers, of_reference.sources) for name, numbers in result.numbers.items()}
     of_program = {name: assembly for name, assembly in described.items() if assembly is not None}
     assemblies = _with_aliases(reference, candidate, of_program)
-    tensors = {**dict(named_buffers(reference)), **dict(named_parameters(reference, remove_duplicate=False))}
+    tensors = tensors_of(reference)
     stored = {name: as_array(tensor) for name, tensor in tensors.items()}
     arrays = {name: assembly.assemble(stored) for name, assembly in assemblies.items()}
     equal = exchanges(walk, result)
-    left = [name for name, _ in named_parameters(candidate) if name not in assemblies]
+    left = [name for name in candidate.parameters if name not in assemblies]
     return Loading(
         arrays,
         _notes(reference, candidate, assemblies, result, equal, left),
@@ -120,15 +102,15 @@ def load_by_structure(
         [f"not loaded: {name}" for name in left],
         [name for name in reference.state_dict() if not any(name in a.names for a in assemblies.values())],
         tensors.keys(),
-        {*candidate.state_dict(), *dict(named_buffers(candidate))},
+        candidate.shapes,
     )
 
 
 def _with_aliases(
-    reference: torch.nn.Module, candidate: torch.nn.Module, assemblies: Mapping[str, Assembly]
+    reference: torch.nn.Module, candidate: Port, assemblies: Mapping[str, Assembly]
 ) -> dict[str, Assembly]:
     """Return assemblies for all names of tied parameters, made of those of the reference where it has several."""
-    of_reference, of_candidate = (_aliases(module) for module in (reference, candidate))
+    of_reference = names_of_tied(reference)
     result: dict[str, Assembly] = {}
     for name, assembly in assemblies.items():
         (source, *more) = assembly.names
@@ -136,7 +118,7 @@ def _with_aliases(
             () if more else [second_sample for second_sample in of_reference.get(source, ()) if second_sample != source]
         )
         result[name] = assembly
-        for alias in of_candidate.get(name, ()):
+        for alias in candidate.tied.get(name, ()):
             if alias != name:
                 second_sample = next(others, source)
                 result[alias] = (
@@ -145,15 +127,7 @@ def _with_aliases(
     return result
 
 
-def _aliases(module: torch.nn.Module) -> dict[str, list[str]]:
-    """Return the names of each tied parameter, by any of them."""
-    by_tensor: dict[int, list[str]] = {}
-    for name, parameter in named_parameters(module, remove_duplicate=False):
-        by_tensor.setdefault(id(parameter), []).append(name)
-    return {name: names for names in by_tensor.values() for name in names}
-
-
-def load_by_map(reference: torch.nn.Module, candidate: torch.nn.Module, path: str | PathLike[str]) -> Loading:
+def load_by_map(reference: torch.nn.Module, candidate: Port, path: str | PathLike[str]) -> Loading:
     """Read which of the reference's weights belong where in a candidate.
 
     Args:
@@ -165,20 +139,15 @@ def load_by_map(reference: torch.nn.Module, candidate: torch.nn.Module, path: st
         UsageError: the file can't be read, or a line names nothing or doesn't fit the shapes.
     """
     weight_map = read_map(str(path))
-    of_reference, of_candidate = (
-        {**dict(named_buffers(module)), **dict(named_parameters(module, remove_duplicate=False))}
-        for module in (reference, candidate)
-    )
-    arrays = port_arrays(
-        weight_map, {name: as_array(tensor) for name, tensor in of_reference.items()}, set(of_candidate)
-    ).arrays
+    stored = {name: as_array(tensor) for name, tensor in tensors_of(reference).items()}
+    arrays = port_arrays(weight_map, stored, set(candidate.shapes)).arrays
     for name, array in arrays.items():
-        if array.shape != tuple(of_candidate[name].shape):
+        if array.shape != candidate.shapes[name]:
             raise UsageError(
-                f"{path}: {name!r}: the candidate's has shape {list(of_candidate[name].shape)}, and the line makes "
+                f"{path}: {name!r}: the candidate's has shape {list(candidate.shapes[name])}, and the line makes "
                 f"{list(array.shape)}"
             )
-    parameters = [name for name, _ in named_parameters(candidate)]
+    parameters = candidate.parameters
     left = [name for name in parameters if name not in arrays]
     notes = [f"{len(parameters) - len(left)} of {len(parameters)} parameters were loaded by {path}"]
     if left:
@@ -186,10 +155,10 @@ def load_by_map(reference: torch.nn.Module, candidate: torch.nn.Module, path: st
     return Loading(arrays, notes)
 
 
-def _network(name: str, module: torch.nn.Module, samples: list[Arguments]) -> Network:
+def _network(name: str, network: Port, samples: list[Arguments]) -> Network:
     args, kwargs = samples[0]
     try:
-        program = capture_program(module, args, dict(kwargs), None, "float32", False)
+        program = network.capture(args, kwargs)
         return Network(
             program, [[as_array(tensor) for tensor in match_call(program.arguments, *sample)] for sample in samples]
         )
@@ -206,14 +175,14 @@ def _refusal(reason: str, error: CellbridgeError) -> UsageError:
 
 def _notes(
     reference: torch.nn.Module,
-    candidate: torch.nn.Module,
+    candidate: Port,
     assemblies: Mapping[str, Assembly],
     result: Result,
     equal: list[Exchange],
     left: list[str],
 ) -> list[str]:
     """Return what a report says of the weights."""
-    count = sum(1 for _ in named_parameters(candidate))
+    count = len(candidate.parameters)
     tried = f"{result.tried} other arrangement{'' if result.tried == 1 else 's'}"
     notes = [f"{count - len(left)} of {count} parameters were loaded by structure; {tried} were tried".replace(
         "1 other arrangement were", "1 other arrangement was"

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from cellbridge import parity
 from cellbridge.parity.pairing.by_structure.loading import Loading, load_by_map, load_by_structure
+from cellbridge.parity.pairing.by_structure.ports import ModulePort
 from cellbridge.runtime.errors import UsageError
 from tests.parity.pairing.by_structure.networks import QUICKLY, drawn
 
@@ -72,7 +73,7 @@ def x() -> tuple[Tensor, ...]:
 
 
 def load(reference: nn.Module, candidate: nn.Module, args: tuple[Tensor, ...] | None = None) -> Loading:
-    return load_by_structure(reference, candidate, x() if args is None else args, {})
+    return load_by_structure(reference, ModulePort(candidate), x() if args is None else args, {})
 
 
 def expected_of_fused(reference: nn.Module) -> dict[str, Tensor]:
@@ -100,7 +101,7 @@ def test_fused_weights_are_divided_although_the_code_has_a_fault(candidate: Call
 def test_split_weights_are_joined() -> None:
     reference, candidate = drawn(Split(), 0), drawn(Fused(), 1)
     loading = load(reference, candidate)
-    with loading.applied(candidate):
+    with ModulePort(candidate).given(loading.arrays):
         torch.testing.assert_close(candidate(*x()), reference(*x()))
     assert loading.assemblies["qkv.weight"].names == ("q.weight", "k.weight", "v.weight")
 
@@ -119,7 +120,7 @@ def test_without_loading_the_report_offers_it() -> None:
     reference, candidate = drawn(Fused(), 0), drawn(Split(), 1)
     advice = [note for note in parity.compare(reference, candidate, x(), **QUICKLY).notes if "--load-weights" in note]
     assert len(advice) == 1
-    with load(reference, candidate).applied(candidate), torch.no_grad():
+    with ModulePort(candidate).given(load(reference, candidate).arrays), torch.no_grad():
         candidate.down.weight += 0.1  # type: ignore[union-attr, operator]
         assert not [
             note for note in parity.compare(reference, candidate, x(), **QUICKLY).notes if "--load-weights" in note
@@ -166,7 +167,7 @@ def test_a_batch_norm_brings_its_statistics(candidate: Callable[[], nn.Module]) 
     reference, port = drawn(NormedConv(), 0), drawn(candidate(), 1)
     images = (torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(3)),)
     loading = load(reference, port, images)
-    with loading.applied(port):
+    with ModulePort(port).given(loading.arrays):
         torch.testing.assert_close(port(*images), reference(*images), rtol=1e-4, atol=1e-5)
 
 
@@ -224,7 +225,7 @@ def test_the_map_is_text_that_does_the_same(tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert '"q.weight" = { from = ["qkv.weight"], rows = [[0, 12]] }' in text
     assert '"norm.weight" = "gain"' in text
-    again = load_by_map(reference, candidate, path)
+    again = load_by_map(reference, ModulePort(candidate), path)
     by_structure = load(reference, candidate)
     assert all((again.arrays[name] == array).all() for name, array in by_structure.arrays.items())
     with pytest.raises(UsageError, match="somebody may have edited"):
@@ -272,7 +273,7 @@ def test_what_can_not_be_loaded_is_refused(tmp_path: Path) -> None:
         parity.compare(drawn(Fused(), 0), drawn(Stochastic(), 1), x(), load_weights=True)
     with pytest.raises(UsageError, match="write_map needs load_weights=True"):
         parity.compare(drawn(Fused(), 0), drawn(Split(), 1), x(), write_map=tmp_path / "map.toml")
-    with pytest.raises(UsageError, match="weights are loaded from a torch module into a torch module"):
+    with pytest.raises(UsageError, match="weights are loaded from a torch module into a torch module or a Cell"):
         parity.compare(drawn(Fused(), 0), str(tmp_path / "model.onnx"), x(), load_weights=True)
 
 
@@ -304,6 +305,6 @@ def test_a_scaled_table_and_stacked_experts(stacked: bool) -> None:
     ids = (torch.randint(0, 9, (2, 5), generator=torch.Generator().manual_seed(3)),)
     reference, candidate = drawn(Words(1.0, stacked), 0), drawn(Words(4.0, not stacked), 1)
     loading = load(reference, candidate, ids)
-    with loading.applied(candidate):
+    with ModulePort(candidate).given(loading.arrays):
         torch.testing.assert_close(candidate(*ids), reference(*ids))
     assert "times = 0.25" in loading.text()

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from cellbridge import parity
 from cellbridge.parity.pairing.by_structure.loading import Loading, load_by_structure
+from cellbridge.parity.pairing.by_structure.ports import ModulePort
 from tests.parity.pairing.by_structure.networks import QUICKLY, drawn
 
 WIDTH, HEADS, QUERIES = 12, 3, 4
@@ -68,7 +69,7 @@ def x() -> tuple[Tensor, ...]:
 
 
 def load(reference: nn.Module, candidate: nn.Module) -> Loading:
-    return load_by_structure(reference, candidate, x(), {})
+    return load_by_structure(reference, ModulePort(candidate), x(), {})
 
 
 def expected(reference: nn.Module) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from cellbridge import parity
 from cellbridge.parity.pairing.by_structure.loading import load_by_structure
+from cellbridge.parity.pairing.by_structure.ports import ModulePort
 from tests.parity.pairing.by_structure.networks import QUICKLY, drawn
 
 SIZE = 6
@@ -90,7 +91,7 @@ def x() -> tuple[Tensor, ...]:
 @pytest.mark.parametrize("write", [one_product, divided_last, negative])
 def test_all_vectors_of_a_norm_are_loaded(write: Write) -> None:
     reference, candidate = drawn(Reference(), 0), drawn(Port(write), 1)
-    loading = load_by_structure(reference, candidate, x(), {})
+    loading = load_by_structure(reference, ModulePort(candidate), x(), {})
     w = reference.state_dict()
     for number, source in enumerate(("units.1", "units.4")):
         for name, of_torch in (
