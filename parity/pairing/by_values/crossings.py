@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from ....converter.capture.other_numbers import with_other_numbers
 from ....converter.dtypes import is_inexact
-from ....runtime.ir.types import is_floating
+from ....runtime.ir.types import CellCall, is_floating
 from ...sides.records import INPUT, OUTPUT, Array, Key, Records, gradient_key
 
 
@@ -26,6 +26,8 @@ class Crossing:
         keys: the boundaries that it crosses, in order.
         varies: whether it differs from sample to sample; True if there is only one.
         gradient: its gradient on the first sample, at the first boundary; None where none arrives.
+        computations: the results among the boundaries, by the calls that compute them: norms without weights of their
+            own, say, of one tensor in two layers, whose results are equal.
     """
 
     order: int
@@ -33,6 +35,7 @@ class Crossing:
     keys: list[Key] = field(default_factory=list)
     varies: bool = True
     gradient: Array | None = None
+    computations: list[list[Key]] = field(default_factory=list)
 
     @property
     def floating(self) -> bool:
@@ -77,7 +80,43 @@ def crossings(samples: Sequence[Records]) -> list[Crossing]:
         gradient = samples[0].values.get(gradient_key(key))
         if found[identity].gradient is None and gradient is not None and np.any(gradient):
             found[identity].gradient = gradient
+    parents = {(call.path, call.index): call.parent for call in samples[0].calls}
+    for crossing in found.values():
+        crossing.computations = _computations(crossing.keys, samples[0].calls, parents)
     return [*inputs, *(one for one in found.values() if one not in inputs)]
+
+
+def _computations(
+    keys: Sequence[Key], calls: Sequence[CellCall], parents: Mapping[tuple[str, int], int | None]
+) -> list[list[Key]]:
+    """Return the results among the boundaries that an equal tensor crosses, together where one is passed on as another.
+
+    A call passes on what it takes, or what a call inside it returns.
+    """
+    groups: list[list[Key]] = []
+    taken = {key[:2] for key in keys if key.kind == INPUT}
+    for key in (key for key in keys if key.kind == OUTPUT):
+        inside = [group for group in groups if any(_is_around(key[:2], inner[:2], calls, parents) for inner in group)]
+        if inside or (groups and key[:2] in taken):
+            (inside or groups)[-1].append(key)
+        else:
+            groups.append([key])
+    return groups
+
+
+def _is_around(
+    call: tuple[str, int],
+    inner: tuple[str, int],
+    calls: Sequence[CellCall],
+    parents: Mapping[tuple[str, int], int | None],
+) -> bool:
+    """Whether a call is another one, or around it."""
+    while inner != call:
+        parent = parents.get(inner)
+        if parent is None:
+            return False
+        inner = calls[parent].path, calls[parent].index
+    return True
 
 
 def unused_results(tensors: Sequence[Crossing]) -> set[Crossing]:

@@ -7,10 +7,11 @@ before the value is used in several places; one that only enters a Cell is the l
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from ....runtime.ir.types import Value
 from ...correspondence.distances import EXACT, distance
-from ...sides.records import OUTPUT
+from ...sides.records import INPUT, OUTPUT
 from .crossings import Crossing
 from .file_values import FileValues
 from .flat import COPYING
@@ -31,6 +32,7 @@ def settle(
         supposed: values that are there only because a tensor might have another layout; they are no better places.
     """
     output = {key[:2]: place for one, place in places.items() for key in one.keys if key.kind == OUTPUT}
+    _divide_results(file, places, output)
     _divide(file, places, output)
     taken = set(places.values())
     for one, place in list(places.items()):
@@ -40,13 +42,41 @@ def settle(
         if not any(key.kind == OUTPUT for key in one.keys):
             ends = [output[key[:2]] for key in one.keys if key[:2] in output]
             better = _last_before(file, place, ends, taken)
-        elif place not in hints[one]:
+        elif place not in hints.get(one, ()):
             orders = {value: other.order for other, value in places.items()}
             better = _last_before_branch(
                 file, place, one.order, orders | dict.fromkeys((taken | set(supposed)) - orders.keys(), one.order)
             )
         places[one] = better
         taken.add(better)
+
+
+def _divide_results(file: FileValues, places: dict[Crossing, Value], output: Mapping[tuple[str, int], Value]) -> None:
+    """Give equal results that several Cells compute for themselves places of their own, in the order of computation.
+
+    They are one crossing, and so would be one value, through which the gradients of all would pass. They are divided if
+    the file computes as many equal values that don't depend on one another.
+    """
+    for crossing, place in list(places.items()):
+        groups = crossing.computations
+        if len(groups) < 2 or any(not key.path for key in crossing.keys):
+            continue
+        values: list[Value] = []
+        for value in sorted((v for v in file.values if _equal(file, v, place)), key=file.rank.__getitem__):
+            if not any(value in file.flat.after(earlier) for earlier in values):
+                values.append(value)
+        if len(values) != len(groups):
+            continue
+        parts = [crossing, *(replace(crossing, keys=list(group), computations=[group]) for group in groups[1:])]
+        for key in [key for key in crossing.keys if key.kind == INPUT]:
+            end = output.get(key[:2])
+            before = [part for part, value in zip(parts, values, strict=True) if end in file.flat.after(value)]
+            if before and before[-1] is not crossing:
+                before[-1].keys.append(key)
+                crossing.keys.remove(key)
+        crossing.keys[:] = [key for key in crossing.keys if not any(key in group for group in groups[1:])]
+        crossing.computations = groups[:1]
+        places.update(zip(parts, values, strict=True))
 
 
 def _divide(file: FileValues, places: dict[Crossing, Value], output: Mapping[tuple[str, int], Value]) -> None:
