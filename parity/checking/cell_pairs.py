@@ -96,12 +96,12 @@ def share_of_weights(module: torch.nn.Module, cell: Any) -> float:
 
     Parameters all of whose numbers are equal don't count: those of every norm are at first.
     """
-    there = [np.asarray(parameter.asnumpy(), np.float32).reshape(-1) for parameter in cell.get_parameters()]
-    numbers = np.unique(np.concatenate(there)) if there else np.zeros(0, np.float32)
-    found: list[bool] = []
+    cell_arrays = [np.asarray(parameter.asnumpy(), np.float32).reshape(-1) for parameter in cell.get_parameters()]
+    numbers = np.unique(np.concatenate(cell_arrays)) if cell_arrays else np.zeros(0, np.float32)
+    in_cell: list[bool] = []
     for _, parameter in named_parameters(module):
         own = as_array(parameter).astype(np.float32).reshape(-1)
         chosen = own[:: max(1, own.size // LOOKED_FOR)]
         if chosen.size and np.any(chosen != chosen[0]):
-            found.append(bool(np.isin(chosen, numbers).all()))
-    return sum(found) / len(found) if found else 0.0
+            in_cell.append(bool(np.isin(chosen, numbers).all()))
+    return sum(in_cell) / len(in_cell) if in_cell else 0.0

@@ -263,16 +263,16 @@ def compare(
     args, keywords = as_arguments(args, kwargs)
     stages = progress or NoProgress()
     dtype_notes: list[str] = []
-    ours, theirs = kind_of(reference), kind_of(candidate)
-    if ours is Kind.MODULE:
+    reference_kind, candidate_kind = kind_of(reference), kind_of(candidate)
+    if reference_kind is Kind.MODULE:
         dtype, dtype_notes = keep_dtypes_if_needed(
-            reference, args, keywords, chosen.dtype, train=chosen.train, in_onnxruntime=theirs in ONNX
+            reference, args, keywords, chosen.dtype, train=chosen.train, in_onnxruntime=candidate_kind in ONNX
         )
         chosen = replace(chosen, dtype=dtype)
-        if theirs is Kind.MODULE and candidate is not reference:
+        if candidate_kind is Kind.MODULE and candidate is not reference:
             keep_dtypes_if_needed(candidate, args, keywords, chosen.dtype, train=chosen.train, in_onnxruntime=False)
     framework = framework_of(candidate)
-    of_modules = ours is Kind.MODULE and theirs is Kind.MODULE
+    of_modules = reference_kind is Kind.MODULE and candidate_kind is Kind.MODULE
     explained = (weights is not None or cells is not None) and not of_modules
     _require_comparable(reference, framework is not None, explained, candidate)
     require_loadable(reference, candidate, load_weights, write_map)
@@ -280,8 +280,8 @@ def compare(
     def plan(args: tuple[Any, ...], keywords: dict[str, Any]) -> Plan:
         return Plan(reference, candidate, args, keywords, chosen, stages, cells, weights)
 
-    if theirs is Kind.JAX:
-        if ours is not Kind.MODULE:
+    if candidate_kind is Kind.JAX:
+        if reference_kind is not Kind.MODULE:
             raise UsageError(f"a network in JAX is compared with a torch module, given {in_words(reference)}")
 
         def judge_network(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
@@ -291,8 +291,8 @@ def compare(
         report = judge_all_inputs((args, keywords), more, judge_network, chosen, stages)
         add_coverage(report, report.sides[0], reference, args, keywords, chosen)
         return report
-    if theirs is Kind.RECORDING:
-        if ours is not Kind.MODULE:
+    if candidate_kind is Kind.RECORDING:
+        if reference_kind is not Kind.MODULE:
             raise UsageError(f"a recording is compared with a torch module, given {in_words(reference)}")
         from .recordings.against import compare_with_recording
 
@@ -300,16 +300,17 @@ def compare(
     if names is not None:
         given = f"{in_words(candidate)}{candidate_hint(candidate)}"
         raise UsageError(f"names= is for the folder of a recording, or a network in JAX, given {given}")
-    of_file = theirs in ONNX or (theirs is Kind.PROGRAM and is_imported(candidate))
+    of_file = candidate_kind in ONNX or (candidate_kind is Kind.PROGRAM and is_imported(candidate))
     file = None
-    if of_file and ours is Kind.MODULE:
+    if of_file and reference_kind is Kind.MODULE:
         file = ModuleAndFile(reference, candidate, chosen, stages)
         taken = file.taken_dtype
         if chosen.dtype == "float32" and (taken == "float64" or (taken in HALVES and not _has_numbers(reference))):
             chosen = replace(chosen, dtype=taken)
             dtype_notes.append(f"the file takes numbers in {taken}, in which both were compared")
             (args, keywords), *more_inputs = (
-                _in_dtype(*as_arguments(*one), dtype=_TORCH_DTYPES[taken]) for one in [(args, keywords), *more_inputs]
+                _in_dtype(*as_arguments(*arguments), dtype=_TORCH_DTYPES[taken])
+                for arguments in [(args, keywords), *more_inputs]
             )
         if "probe" not in options and chosen.dtype in HALVES:
             chosen = replace(chosen, probe=False)  # the range of half precision is that of the given inputs
@@ -324,7 +325,7 @@ def compare(
             return compare_pair(plan(args, keywords))
         reference_side = open_side(Given("reference", reference, args, keywords, chosen))
         side = open_side(Given("candidate", candidate, args, keywords, chosen, reference))
-        rounded = [one for one in (reference_side, side) if one.capabilities.gradients]
+        rounded = [s for s in (reference_side, side) if s.capabilities.gradients]
         return judge_sides(reference_side, [side], chosen, stages, rounded)
 
     more = (as_arguments(*arguments) for arguments in more_inputs)
@@ -339,7 +340,7 @@ def compare(
         report.notes += hint_at_loading(reference, candidate)
     if file is not None and not (chosen.fail_fast and report.failed):
         file.judge_at_other_sizes(report, args, keywords)
-    if framework is None and ours is Kind.MODULE:
+    if framework is None and reference_kind is Kind.MODULE:
         report.notes += mode_notes(reference, chosen.train) + dtype_notes
     return report
 

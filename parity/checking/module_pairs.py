@@ -48,8 +48,11 @@ def share_of_names(reference: torch.nn.Module, candidate: torch.nn.Module) -> fl
     """Return which share of the reference's Cells with parameters has a partner by name; 1 without any."""
     with Prefixes.between(reference, candidate).applied(candidate):
         own, other = (
-            {path: {name for name, _ in inner.named_parameters(recurse=False)} for path, _, inner in named_modules(one)}
-            for one in (reference, candidate)
+            {
+                path: {name for name, _ in inner.named_parameters(recurse=False)}
+                for path, _, inner in named_modules(module)
+            }
+            for module in (reference, candidate)
         )
     with_parameters = [path for path, names in own.items() if names]
     paired = sum(bool(own[path] & other.get(path, set())) for path in with_parameters)

@@ -46,22 +46,22 @@ def _compare(plan: Plan, prefixes: Prefixes, rearrangements: Rearrangements) -> 
 
     def sides(apart: Collection[str], shared: Collection[str] = ()) -> tuple[TorchSide, RearrangedSide]:
         both: dict[str, Any] = {"lone": lone.names, "shared": shared}
-        one = plan.reference_side("reference", ties=rearrangements.ties, **how(reference, apart), **both)
-        other = RearrangedSide.of_options(
+        reference_side = plan.reference_side("reference", ties=rearrangements.ties, **how(reference, apart), **both)
+        candidate_side = RearrangedSide.of_options(
             "candidate", candidate, plan.args, plan.kwargs, options,
-            rearrangements=rearrangements, reference=one, catches=True, **how(candidate, apart), **both,
+            rearrangements=rearrangements, reference=reference_side, catches=True, **how(candidate, apart), **both,
         )  # fmt: skip
-        return one, other
+        return reference_side, candidate_side
 
     plan.progress.stage("align", None)
     alignment = align(sides, grads=options.grads)
     apart = alignment.apart
-    shared = rearrangements.shared(alignment.used_elsewhere | {n for one in sides(apart) for n in one.shared_names})
-    one, other = joining(sides(apart, shared), alignment.joined)
-    other = replace(other, unreturned=alignment.unreturned)
-    report = judge_sides(one, [other], options, plan.progress, [one, other])
+    shared = rearrangements.shared(alignment.used_elsewhere | {n for side in sides(apart) for n in side.shared_names})
+    reference_side, candidate_side = joining(sides(apart, shared), alignment.joined)
+    candidate_side = replace(candidate_side, unreturned=alignment.unreturned)
+    report = judge_sides(reference_side, [candidate_side], options, plan.progress, [reference_side, candidate_side])
     if report.ok:
-        report.cells[""].comparisons += compare_changed_inputs(one, other)
+        report.cells[""].comparisons += compare_changed_inputs(reference_side, candidate_side)
     report.correspondence = correspondence(plan.candidate, prefixes, rearrangements, report.cells)
     inner = {path: why for path, why in apart.items() if not prefixes.is_wrapper(path)}
     report.structure += [*prefixes.differences(), *_differences(inner, report)]
@@ -73,9 +73,9 @@ def _compare(plan: Plan, prefixes: Prefixes, rearrangements: Rearrangements) -> 
     ]
     report.notes += class_notes(reference, candidate, report.cells)
     if report.ok:
-        report.notes += operator_notes(one, other, report.cells)
+        report.notes += operator_notes(reference_side, candidate_side, report.cells)
     plain = plan.reference_side("reference", **how(reference, apart))
-    lone.judge(report, other.name, plain)
+    lone.judge(report, candidate_side.name, plain)
     for difference in report.structure:
         _explain(report, difference)
     return report

@@ -40,11 +40,11 @@ def operator_notes(reference: TorchSide, candidate: TorchSide, cells: Mapping[st
     """
     classes = [{path: type(inner) for path, _, inner in named_modules(side.module)} for side in (reference, candidate)]
     paths = {path for path, kind in classes[0].items() if path in cells and path in classes[1]}
-    one, other = (_operators_of(side, paths) for side in (reference, candidate))
+    reference_operators, candidate_operators = (_operators_of(side, paths) for side in (reference, candidate))
     pairs: dict[tuple[str, str], list[str]] = {}
     for path in cells:
         if path in paths and classes[0][path].__name__ == classes[1][path].__name__ and cells[path].status == PASS:
-            in_reference, in_candidate = one.get(path, set()), other.get(path, set())
+            in_reference, in_candidate = reference_operators.get(path, set()), candidate_operators.get(path, set())
             names = _listed(in_candidate - in_reference), _listed(in_reference - in_candidate)
             if any(names):
                 pairs.setdefault(names, []).append(path)

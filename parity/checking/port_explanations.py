@@ -41,7 +41,9 @@ def notes_on_passing(
 ) -> list[str]:
     """Return notes on the differences of passing Cells that show at other sizes of their inputs."""
     explainer = _Explainer(module, cell, pairing, weights, truth)
-    passing = [path for path, one in report.cells.items() if one.status == PASS and path in explainer.cell_of]
+    passing = [
+        path for path, cell_report in report.cells.items() if cell_report.status == PASS and path in explainer.cell_of
+    ]
     lines = [(path, line) for path in passing for line in explainer.at_another_size(path)]
     return [f"{path or '(root)'} agrees at this size, not at all sizes: {line}" for path, line in lines]
 

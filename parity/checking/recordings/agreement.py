@@ -59,10 +59,10 @@ def common_part(truth: Records, records: Records, parameters: Collection[str]) -
     """
     values = {key: array for key, array in truth.values.items() if key in records.values}
     if not values:
-        own = ", ".join(visible_name(call.path) or "(root)" for call in records.calls[:3]) or "none"
-        theirs = ", ".join(visible_name(call.path) or "(root)" for call in truth.calls[:3])
+        candidate_cells = ", ".join(visible_name(call.path) or "(root)" for call in records.calls[:3]) or "none"
+        reference_cells = ", ".join(visible_name(call.path) or "(root)" for call in truth.calls[:3])
         raise UsageError(
-            f"the recordings have no Cell in common: one has {theirs}, ..., the other {own}, ...\n"
+            f"the recordings have no Cell in common: one has {reference_cells}, ..., the other {candidate_cells}, ...\n"
             "  what to do: --map names.toml says which is which, and --propose-map names.toml makes a proposal"
         )
     known = records.gradients.parameters
@@ -116,8 +116,8 @@ def comparable_part(records: Records, truth: Records, parameters: Collection[str
 
 def other_numbers_of_calls(truth: Records, records: Records, reference: str, candidate: str) -> str:
     """Return a remark on the Cells that both recorded, and one called more often; empty if there are none."""
-    ours, theirs = ({key[:2] for key in one.values} for one in (truth, records))
-    counts = [Counter(path for path, _ in calls) for calls in (ours, theirs)]
+    reference_calls, candidate_calls = ({key[:2] for key in side_records.values} for side_records in (truth, records))
+    counts = [Counter(path for path, _ in calls) for calls in (reference_calls, candidate_calls)]
     differing = [path for path in counts[0] if counts[1][path] not in (0, counts[0][path])]
     cells = [f"{visible_name(path) or '(root)'} ({counts[0][path]} and {counts[1][path]})" for path in differing]
     return f"the numbers of calls in {reference} and in {candidate} differ: {list_names(cells)}" if cells else ""

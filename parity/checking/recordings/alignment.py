@@ -25,24 +25,24 @@ class Alignment:
     """Pairs the Cells and parameters of two networks.
 
     Args:
-        ours: the reference's.
-        theirs: the recording's.
+        reference: the reference's.
+        candidate: the recording's.
 
     Attributes:
         parameters: for each parameter of the reference whose values the recording has, where.
         cells: for each Cell of the reference, its counterpart.
     """
 
-    def __init__(self, ours: Cells, theirs: Cells) -> None:
-        self.ours, self.theirs = ours, theirs
-        self.parameters = matching_parameters(ours.run.parameters, theirs.run.parameters)
+    def __init__(self, reference: Cells, candidate: Cells) -> None:
+        self.reference, self.candidate = reference, candidate
+        self.parameters = matching_parameters(reference.run.parameters, candidate.run.parameters)
         self.cells: dict[str, Pair] = {}
-        numbers = groups(ours.run.parameters, theirs.run.parameters, self.parameters)
+        numbers = groups(reference.run.parameters, candidate.run.parameters, self.parameters)
         self._held = [
             {path: frozenset(number[name] for name in names if name in number) for path, names in cells.held.items()}
-            for cells, number in zip((ours, theirs), numbers, strict=True)
+            for cells, number in zip((reference, candidate), numbers, strict=True)
         ]
-        self.values = SameValues(ours, theirs)
+        self.values = SameValues(reference, candidate)
         self._others: set[tuple[str, str]] = set()
         self._pair_by_values()
         self._pair_by_parameters()
@@ -51,14 +51,14 @@ class Alignment:
 
     def _same_parameters(self, path: str, other: str) -> bool | None:
         """Whether two Cells hold the same parameters; None if nothing is known of those of either."""
-        own, there = self._held[0][path], self._held[1][other]
-        return own == there if own and there else None if not (own or there) else False
+        held, other_held = self._held[0][path], self._held[1][other]
+        return held == other_held if held and other_held else None if not (held or other_held) else False
 
     def _pair_by_values(self) -> None:
         """Pair Cells that return the same values, and take the same as far as that is known; the likeliest first."""
         options: list[tuple[tuple[float, ...], str, str, View]] = []
-        for path in self.ours.paths:
-            for other in self.theirs.paths:
+        for path in self.reference.paths:
+            for other in self.candidate.paths:
                 view = self.values.view(path, other)
                 takes = self.values.agrees(path, other, INPUT)
                 if view is None or takes is False:
@@ -67,16 +67,16 @@ class Alignment:
                 is_part = bool(view.index)
                 if same is False and not is_part and not (takes and not (self._held[0][path] and self._held[1][other])):
                     continue
-                depths = self.ours.depths[path], self.theirs.depths[other]
+                depths = self.reference.depths[path], self.candidate.depths[other]
                 rank = (
                     float(bool(same)), float(bool(takes)), float(not is_part), -abs(depths[0] - depths[1]), -depths[0],
                     alike(path, other),
                 )  # fmt: skip
                 options.append((rank, path, other, view))
         taken: set[tuple[str, str]] = set()
-        for _, path, other, view in sorted(options, key=lambda one: one[0], reverse=True):
+        for _, path, other, view in sorted(options, key=lambda option: option[0], reverse=True):
             place = other, str(View(view.index))
-            whole = {(other, ""), place} if place[1] else {one for one in taken if one[0] == other}
+            whole = {(other, ""), place} if place[1] else {part for part in taken if part[0] == other}
             if path in self.cells or place in taken or whole & taken:
                 continue
             taken.add(place)
@@ -93,9 +93,9 @@ class Alignment:
                 continue
             if self._are_others(path, other):
                 continue
-            depths = self.ours.depths[path], self.theirs.depths[other]
+            depths = self.reference.depths[path], self.candidate.depths[other]
             options.append(((-abs(depths[0] - depths[1]), -depths[0], alike(path, other)), path, other))
-        for _, path, other in sorted(options, key=lambda one: one[0], reverse=True):
+        for _, path, other in sorted(options, key=lambda option: option[0], reverse=True):
             form = _form(other)
             # what is known of other layers holds for this one
             if (_form(path), form) in self._others or form not in confirmed.get(_form(path), {form}):
@@ -114,10 +114,14 @@ class Alignment:
             and self.values.same_size(path, other)
             and (self.values.agrees(path, other, INPUT) or self.values.numbers(path, other, INPUT) in returned)
         ]
-        own, there = (Counter(names) for names in zip(*options, strict=True)) if options else (Counter(), Counter())
-        found = [(p, o) for p, o in options if own[p] == there[o] == 1 and not self._are_others(p, o)]
-        self.cells |= {path: Pair(other, self.values.likely_view(path, other), INPUTS) for path, other in found}
-        return bool(found)
+        reference_counts, candidate_counts = (
+            (Counter(names) for names in zip(*options, strict=True)) if options else (Counter(), Counter())
+        )
+        pairs = [
+            (p, o) for p, o in options if reference_counts[p] == candidate_counts[o] == 1 and not self._are_others(p, o)
+        ]
+        self.cells |= {path: Pair(other, self.values.likely_view(path, other), INPUTS) for path, other in pairs}
+        return bool(pairs)
 
     def _are_others(self, path: str, other: str) -> bool:
         """Whether values say that two Cells that aren't paired by them aren't the same, or those of another layer."""
@@ -136,23 +140,27 @@ class Alignment:
 
     def _own_parameters(self, path: str, other: str) -> Iterator[tuple[Array, Array]]:
         """Yield the parameters of the same name that two Cells have themselves."""
-        own, there = self.ours.run.parameters, self.theirs.run.parameters
-        for name in self.ours.held[path]:
+        reference_parameters, candidate_parameters = self.reference.run.parameters, self.candidate.run.parameters
+        for name in self.reference.held[path]:
             around, _, last = name.rpartition(".")
-            if around == path and name in own and f"{other}.{last}" in there:
-                yield own[name], there[f"{other}.{last}"]
+            if around == path and name in reference_parameters and f"{other}.{last}" in candidate_parameters:
+                yield reference_parameters[name], candidate_parameters[f"{other}.{last}"]
 
     def takes_otherwise(self, path: str) -> bool:
         """Whether a Cell returns what its counterpart does up to rounding, and takes something else."""
         pair = self.cells[path]
-        if pair.found != VALUES or pair.view.index or not self.values.is_rounded(path, pair.name):
+        if pair.evidence != VALUES or pair.view.index or not self.values.is_rounded(path, pair.name):
             return False
-        known = self.ours.of(path, INPUT) and self.theirs.of(pair.name, INPUT)
+        known = self.reference.of(path, INPUT) and self.candidate.of(pair.name, INPUT)
         if known and not self.values.agrees(path, pair.name, INPUT):
             return True
-        own, there = self.ours.inputs(path), self.theirs.inputs(pair.name)
-        same = [slot for slot, array in own.items() if slot in there and are_of_one_form(array, there[slot])]
-        return not all(self.values.are_equal(own[slot], there[slot]) for slot in same)
+        reference_inputs, candidate_inputs = self.reference.inputs(path), self.candidate.inputs(pair.name)
+        same = [
+            slot
+            for slot, array in reference_inputs.items()
+            if slot in candidate_inputs and are_of_one_form(array, candidate_inputs[slot])
+        ]
+        return not all(self.values.are_equal(reference_inputs[slot], candidate_inputs[slot]) for slot in same)
 
     def _is_right(self, path: str, other: str) -> bool:
         """Whether the Cells around two Cells return the same up to rounding: then none inside is wrong."""
@@ -160,12 +168,12 @@ class Alignment:
             path = path.rpartition(".")[0]
             pair = self.cells.get(path) if path else Pair("", WHOLE, VALUES)
             if pair is not None and (not pair.name or other.startswith(f"{pair.name}.")):
-                return pair.found == VALUES and self.values.is_rounded(path, pair.name)
+                return pair.evidence == VALUES and self.values.is_rounded(path, pair.name)
         return False
 
     def may_be(self, path: str, other: str) -> bool:
         """Whether nothing says that two Cells aren't the same: of what they return, take and hold."""
-        if other not in self.theirs.held:
+        if other not in self.candidate.held:
             return True
         if self._held[0][path] and self._held[1][other] and not self._same_parameters(path, other):
             return False
@@ -177,12 +185,12 @@ class Alignment:
         Args:
             names: the map that is proposed.
         """
-        found = []
-        for path in self.ours.held:
+        paths = []
+        for path in self.reference.held:
             other = names.cell(path).name
-            if path not in self.cells and other in self.theirs.held and not self.may_be(path, other):
-                found.append(path)
-        return found
+            if path not in self.cells and other in self.candidate.held and not self.may_be(path, other):
+                paths.append(path)
+        return paths
 
     def parameters_in_another_form(self, names: NameMap, matched: Collection[str]) -> list[str]:
         """Return the parameters that the recording has with other numbers, in Cells that compute the same.
@@ -191,20 +199,22 @@ class Alignment:
             names: the map that is proposed.
             matched: the parameters whose numbers the recording has.
         """
-        pairs = {path: pair.name for path, pair in self.cells.items() if pair.found == VALUES}
+        pairs = {path: pair.name for path, pair in self.cells.items() if pair.evidence == VALUES}
         takes = {path for path, other in pairs.items() if self.values.agrees(path, other, INPUT)}
         same = takes | {path for path, other in pairs.items() if self.values.is_rounded(path, other)}
-        held = [name for name in self.ours.run.parameters if name.rpartition(".")[0] in same and name not in matched]
+        held = [
+            name for name in self.reference.run.parameters if name.rpartition(".")[0] in same and name not in matched
+        ]
         forms = {_form(name) for name in self._differing(held, names)}
-        alike = [name for name in self.ours.run.parameters if _form(name) in forms and name not in matched]
+        alike = [name for name in self.reference.run.parameters if _form(name) in forms and name not in matched]
         return self._differing(alike, names)
 
     def _differing(self, parameters: Iterable[str], names: NameMap) -> list[str]:
         """Return those parameters of which the recording has other numbers by these names."""
-        own, there = self.ours.run.parameters, self.theirs.run.parameters
-        pairs = [(name, there.get(names.parameter(name).name)) for name in parameters]
+        reference_parameters, candidate_parameters = self.reference.run.parameters, self.candidate.run.parameters
+        pairs = [(name, candidate_parameters.get(names.parameter(name).name)) for name in parameters]
         known = [(name, other) for name, other in pairs if other is not None]
-        return [name for name, other in known if not is_close(own[name], other)]
+        return [name for name, other in known if not is_close(reference_parameters[name], other)]
 
     @property
     def _taken(self) -> set[str]:
@@ -213,8 +223,8 @@ class Alignment:
     def _free(self) -> Iterator[tuple[str, str]]:
         """Yield the Cells that aren't paired yet, each with each."""
         taken = self._taken
-        for path in [path for path in self.ours.paths if path not in self.cells]:
-            yield from ((path, other) for other in self.theirs.paths if other not in taken)
+        for path in [path for path in self.reference.paths if path not in self.cells]:
+            yield from ((path, other) for other in self.candidate.paths if other not in taken)
 
 
 def _form(name: str) -> str:

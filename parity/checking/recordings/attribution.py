@@ -26,12 +26,12 @@ agrees, and if it doesn't, or depends on a Cell that is wrong. Where terms cance
 
 
 def attribute(
-    found: Iterable[tuple[str, Comparison]], whole: Records, compared: Records, detached: Collection[Key]
+    comparisons: Iterable[tuple[str, Comparison]], whole: Records, compared: Records, detached: Collection[Key]
 ) -> Iterator[tuple[str, Comparison]]:
     """Yield the comparisons as of "equal inputs" where they judge the Cell itself, and else as "end to end".
 
     Args:
-        found: the comparisons, by path of the Cell.
+        comparisons: the comparisons, by path of the Cell.
         whole: the reference's records.
         compared: those of them that were compared.
         detached: boundaries of gradients of the reference that the other side doesn't compute.
@@ -41,11 +41,11 @@ def attribute(
     attribution.ratios.update(dict.fromkeys(detached, math.inf))
     at_boundaries: dict[Key, list[tuple[str, Comparison]]] = {key: [] for key in whole.values}
     others: list[tuple[str, Comparison]] = []
-    for path, c in found:
+    for path, c in comparisons:
         key = attribution.sources.key(path, c)
         (others if key is None else at_boundaries[key]).append((path, c))
     # in the order of the run, in which a value comes after those that it is computed from
-    for path, c in [*(one for several in at_boundaries.values() for one in several), *others]:
+    for path, c in [*(pair for several in at_boundaries.values() for pair in several), *others]:
         yield path, replace(c, feeding=EQUAL_INPUTS if attribution.is_own(path, c) else END_TO_END)
 
 

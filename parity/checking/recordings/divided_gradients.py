@@ -33,15 +33,15 @@ def with_whole_gradients(records: Records, truth: Records) -> tuple[Records, str
         if kind != INPUT or not given or set(given) == set(names):
             continue
         of_slot = {slot: gradient_key(Key(path, call, INPUT, slot)) for slot in [*names, *given]}
-        own = {slot for slot, key in of_slot.items() if key in truth.values}
-        theirs = {slot for slot, key in of_slot.items() if key in records.values}
-        for slot in theirs - set(names):
-            if (same := _same_input(path, call, slot, names, records)) in theirs:
+        reference_slots = {slot for slot, key in of_slot.items() if key in truth.values}
+        candidate_slots = {slot for slot, key in of_slot.items() if key in records.values}
+        for slot in candidate_slots - set(names):
+            if (same := _same_input(path, call, slot, names, records)) in candidate_slots:
                 whole = of_slot[same]
                 added[whole] = added.get(whole, records.values[whole]) + records.values[of_slot[slot]]
-                theirs.discard(slot)
-        if own != theirs:
-            left_out |= {of_slot[slot] for slot in theirs}
+                candidate_slots.discard(slot)
+        if reference_slots != candidate_slots:
+            left_out |= {of_slot[slot] for slot in candidate_slots}
     if not added and not left_out:
         return records, ""
     values = {key: added.get(key, array) for key, array in records.values.items() if key not in left_out}

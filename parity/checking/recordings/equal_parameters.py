@@ -23,40 +23,40 @@ class Pair:
     Attributes:
         name: its name.
         view: the part of its outputs, or of the parameter.
-        found: by what: its values, its parameters alone, or what it takes alone.
+        evidence: by what: its values, its parameters alone, or what it takes alone.
     """
 
     name: str
     view: View
-    found: str
+    evidence: str
 
 
 def matching_parameters(
-    ours: Mapping[str, Array], theirs: Mapping[str, Array], expected: Mapping[str, str] | None = None
+    reference: Mapping[str, Array], candidate: Mapping[str, Array], expected: Mapping[str, str] | None = None
 ) -> dict[str, Pair]:
     """Return where a recording has the values of parameters.
 
     Args:
-        ours: the reference's parameters.
-        theirs: the recording's.
+        reference: the reference's parameters.
+        candidate: the recording's.
         expected: what the reference's are likely to be called there.
     """
     taken: set[tuple[str, str]] = set()
-    found: dict[str, Pair] = {}
-    wide = {name: (array.astype(np.float64), array) for name, array in theirs.items() if is_telling(array)}
-    for name, array in ours.items():
+    pairs: dict[str, Pair] = {}
+    wide = {name: (array.astype(np.float64), array) for name, array in candidate.items() if is_telling(array)}
+    for name, array in reference.items():
         if not is_telling(array):
             continue
         own = array.astype(np.float64)
         known = ((other, *both) for other, both in wide.items() if both[0].size >= own.size)
-        views = ((other, view_of(own, value, closeness(array, there))) for other, value, there in known)
+        views = ((other, view_of(own, value, closeness(array, other_array))) for other, value, other_array in known)
         free = [(other, view) for other, view in views if view is not None and (other, str(view)) not in taken]
         if free:
             like = (expected or {}).get(name, name)
-            other, view = max(free, key=lambda one: (one[1].is_whole, one[0] == like, alike(like, one[0])))
+            other, view = max(free, key=lambda option: (option[1].is_whole, option[0] == like, alike(like, option[0])))
             taken.add((other, str(view)))
-            found[name] = Pair(other, view, VALUES)
-    return found
+            pairs[name] = Pair(other, view, VALUES)
+    return pairs
 
 
 def is_in_another_order(own: Array, other: Array) -> bool:
@@ -71,31 +71,31 @@ def is_in_another_order(own: Array, other: Array) -> bool:
 
 def alike(name: str, other: str) -> float:
     """How many parts of two names are the same, numbers first."""
-    ours, theirs = (set(re.findall(r"[0-9]+|[a-z]+", one.lower())) for one in (name, other))
-    return sum(2.0 if part.isdecimal() else 1.0 for part in ours & theirs) - 0.1 * len(ours ^ theirs)
+    parts, other_parts = (set(re.findall(r"[0-9]+|[a-z]+", text.lower())) for text in (name, other))
+    return sum(2.0 if part.isdecimal() else 1.0 for part in parts & other_parts) - 0.1 * len(parts ^ other_parts)
 
 
 def groups(
-    ours: Mapping[str, Array], theirs: Mapping[str, Array], pairs: Mapping[str, Pair]
+    reference: Mapping[str, Array], candidate: Mapping[str, Array], pairs: Mapping[str, Pair]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return a number for each parameter of either side: the same for those of which one is a part of the other.
 
     Args:
-        ours: the reference's parameters.
-        theirs: the recording's.
+        reference: the reference's parameters.
+        candidate: the recording's.
         pairs: where the recording has the reference's.
     """
     known = {pair.name for pair in pairs.values()}
-    rest = {name: array for name, array in theirs.items() if name not in known}
-    fused = {name: array for name, array in ours.items() if name not in pairs}
+    rest = {name: array for name, array in candidate.items() if name not in known}
+    fused = {name: array for name, array in reference.items() if name not in pairs}
     links = [(name, pair.name) for name, pair in pairs.items()]
     links += [(pair.name, name) for name, pair in matching_parameters(rest, fused).items()]
-    found: list[set[tuple[bool, str]]] = []
+    components: list[set[tuple[bool, str]]] = []
     for own, other in links:
         ends = {(True, own), (False, other)}
-        joined = [group for group in found if group & ends]
-        found = [group for group in found if not group & ends] + [ends.union(*joined)]
-    numbers = {end: number for number, group in enumerate(found) for end in group}
+        joined = [group for group in components if group & ends]
+        components = [group for group in components if not group & ends] + [ends.union(*joined)]
+    numbers = {end: number for number, group in enumerate(components) for end in group}
     return (
         {name: number for (is_own, name), number in numbers.items() if is_own},
         {name: number for (is_own, name), number in numbers.items() if not is_own},

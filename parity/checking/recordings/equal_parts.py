@@ -75,8 +75,8 @@ def is_rounded(own: Array, other: Array) -> bool:
 def is_close(own: Array, other: Array, relative: float | None = None) -> bool:
     """Whether two tensors have the same numbers, in any shape."""
     relative = closeness(own, other) if relative is None else relative
-    wide, there = own.astype(np.float64).reshape(-1), other.astype(np.float64).reshape(-1)
-    return _is_close(wide, there, relative * float(np.abs(wide).max(initial=0.0)))
+    wide, other_wide = own.astype(np.float64).reshape(-1), other.astype(np.float64).reshape(-1)
+    return _is_close(wide, other_wide, relative * float(np.abs(wide).max(initial=0.0)))
 
 
 def are_of_one_form(own: Array, other: Array) -> bool:

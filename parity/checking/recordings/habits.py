@@ -55,20 +55,20 @@ def names_by_habit(
     pairs: dict[Place, Pair] = {}
     for path in dict.fromkeys(call.path for call in truth.calls):
         known = names.cell(path)
-        theirs = known.name if known.name in cells else by_place.get(_place(known.name))
-        if theirs is None or known.inputs is None or not (known.outputs.is_whole and known.inputs.is_whole):
+        recorded_cell = known.name if known.name in cells else by_place.get(_place(known.name))
+        if recorded_cell is None or known.inputs is None or not (known.outputs.is_whole and known.inputs.is_whole):
             continue
-        names_there[path] = theirs
+        names_there[path] = recorded_cell
         for role in (OUTPUT, INPUT):
-            if (path, role) in own and (theirs, role) in shapes:
-                pairs[path, role] = Pair(own[path, role], shapes[theirs, role], value_of(theirs, role))
+            if (path, role) in own and (recorded_cell, role) in shapes:
+                pairs[path, role] = Pair(own[path, role], shapes[recorded_cell, role], value_of(recorded_cell, role))
     views, unknown = views_of(pairs)
     of_cells = []
-    for path, theirs in names_there.items():
+    for path, recorded_cell in names_there.items():
         known = names.cell(path)
         output, given = (views.get((path, role), WHOLE) for role in (OUTPUT, INPUT))
-        if theirs != known.name or not (output.is_whole and given.is_whole):
-            of_cells.append(Line(path, theirs, output, given, WHERE))
+        if recorded_cell != known.name or not (output.is_whole and given.is_whole):
+            of_cells.append(Line(path, recorded_cell, output, given, WHERE))
     recorded = {entry.slot: entry.shape for entry in entries if entry.role in NAMED_ROLES}
     by_place_there = names_by_place(recorded)
     of_parameters = []
@@ -77,9 +77,9 @@ def names_by_habit(
         around = names.cell(name.rpartition(".")[0])
         if known.name in recorded or not (known.outputs.is_whole and around.outputs.is_whole):
             continue
-        found = parameter_by_habit(known.name, by_place_there)
-        if found is not None:
-            of_parameters.append(Line(name, found, _of_parameter(found, shape), WHOLE, WHERE))
+        recorded_name = parameter_by_habit(known.name, by_place_there)
+        if recorded_name is not None:
+            of_parameters.append(Line(name, recorded_name, _of_parameter(recorded_name, shape), WHOLE, WHERE))
     return NameMap(tuple(of_cells), tuple(of_parameters), WHERE), unknown
 
 
@@ -88,11 +88,11 @@ def names_by_place(names: Iterable[str]) -> dict[str, str]:
     return {_place(name): name for name in names}
 
 
-def parameter_by_habit(name: str, there: Mapping[str, str]) -> str | None:
+def parameter_by_habit(name: str, by_place: Mapping[str, str]) -> str | None:
     """Return what a parameter or buffer of torch's is called among names by their places; None if it isn't there."""
     path, _, leaf = name.rpartition(".")
-    wanted = (_place(f"{path}.{other}" if path else other) for other in (leaf, *LEAVES.get(leaf, ())))
-    return next((there[place] for place in wanted if place in there), None)
+    places = (_place(f"{path}.{other}" if path else other) for other in (leaf, *LEAVES.get(leaf, ())))
+    return next((by_place[place] for place in places if place in by_place), None)
 
 
 def changed_forms(names: NameMap) -> Iterable[str]:
@@ -100,16 +100,16 @@ def changed_forms(names: NameMap) -> Iterable[str]:
     forms: list[str] = []
     prefixes: list[tuple[str, str]] = []
     for line in names.cells:
-        ours, theirs = map(_numbered, (line.reference, line.candidate))
-        if any(ours.startswith(a) and theirs == b + ours.removeprefix(a) for a, b in prefixes):
+        reference, candidate = map(_numbered, (line.reference, line.candidate))
+        if any(reference.startswith(a) and candidate == b + reference.removeprefix(a) for a, b in prefixes):
             continue
-        if ours != theirs:
-            prefixes.append((f"{ours}.", f"{theirs}."))
-        forms.append(f"{ours} = {theirs}" if ours != theirs else "images with their channels last")
+        if reference != candidate:
+            prefixes.append((f"{reference}.", f"{candidate}."))
+        forms.append(f"{reference} = {candidate}" if reference != candidate else "images with their channels last")
     for line in names.parameters:
-        ours, theirs = (_numbered(name).rpartition(".")[2] for name in (line.reference, line.candidate))
-        if ours != theirs:
-            forms.append(f"*.{ours} = *.{theirs}")
+        reference, candidate = (_numbered(name).rpartition(".")[2] for name in (line.reference, line.candidate))
+        if reference != candidate:
+            forms.append(f"*.{reference} = *.{candidate}")
     return dict.fromkeys(forms)
 
 

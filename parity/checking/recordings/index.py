@@ -194,8 +194,10 @@ def read_index(folder: Path, parts: Callable[[], list[dict[str, Any]]]) -> Index
     head = _Fields(data, str(path))
     complete = head.boolean("complete", True)
     if not complete and "tensors" not in data:
-        found = parts()
-        data = data | {name: [entry for part in found for entry in part.get(name, [])] for name in ("calls", "tensors")}
+        headers = parts()
+        data = data | {
+            name: [entry for part in headers for entry in part.get(name, [])] for name in ("calls", "tensors")
+        }
     fields = _Fields(data, str(path))
     calls = [_call(fields.item("calls", n)) for n in range(len(fields.sequence("calls")))]
     for number, call in enumerate(calls):
@@ -203,11 +205,13 @@ def read_index(folder: Path, parts: Callable[[], list[dict[str, Any]]]) -> Index
             raise UsageError(f"{path}: calls[{number}]: its parent must be an earlier call, given {call.parent}")
     tensors = [_tensor(fields.item("tensors", n)) for n in range(len(fields.sequence("tensors")))]
     known: set[tuple[Any, ...]] = set()
-    for number, one in enumerate(tensors):
-        if one.boundary in known:
-            place = f"{one.role} {visible_name(one.slot)} of {visible_name(one.cell) or '(root)'}, call {one.call}"
+    for number, entry in enumerate(tensors):
+        if entry.boundary in known:
+            place = (
+                f"{entry.role} {visible_name(entry.slot)} of {visible_name(entry.cell) or '(root)'}, call {entry.call}"
+            )
             raise UsageError(f"{path}: tensors[{number}]: {place} is recorded twice")
-        known.add(one.boundary)
+        known.add(entry.boundary)
     versions = data.get("versions", {})
     return Index(
         folder,

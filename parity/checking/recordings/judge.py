@@ -85,28 +85,30 @@ class _TwoRecordings(RecordedTrial):
     def __init__(
         self, reference: Recording, candidate: Recording, options: Options, progress: Progress, names: NameMap | None
     ) -> None:
-        ours = RecordedSide(reference.name, reference)
+        reference_side = RecordedSide(reference.name, reference)
         self.has_truth, self.working = "float64" in reference.runs, reference.working_dtype
         self.true_dtype = "float64" if self.has_truth else self.working
-        first = ours.recorded(self.true_dtype)
+        first = reference_side.recorded(self.true_dtype)
         whole = first.records
         tensors = first.parameters | whole.state.buffers | whole.state.updates
-        theirs = RecordedSide(candidate.name, candidate, whole, names, tensors=tensors, aliases=reference.aliases)
-        if theirs.sharing.ties.into:
-            ours = RecordedSide(reference.name, reference, given_sharing=theirs.sharing)
-            whole = ours.recorded(self.true_dtype).records
-        self.ours = ours
-        checks = [check for check in theirs.capabilities.checks if self.has_truth or check[0] == "rounding"]
+        candidate_side = RecordedSide(
+            candidate.name, candidate, whole, names, tensors=tensors, aliases=reference.aliases
+        )
+        if candidate_side.sharing.ties.into:
+            reference_side = RecordedSide(reference.name, reference, given_sharing=candidate_side.sharing)
+            whole = reference_side.recorded(self.true_dtype).records
+        self.reference_side = reference_side
+        checks = [check for check in candidate_side.capabilities.checks if self.has_truth or check[0] == "rounding"]
         if not checks:
             raise UsageError(
                 f"{candidate.name} was recorded in float64 alone, and {reference.name} wasn't recorded in it: there is "
                 "nothing to judge by\n  what to do: record the reference in float64 too"
             )
         index = reference.index
-        self.grads = options.grads and ours.capabilities.gradients and theirs.capabilities.gradients
+        self.grads = options.grads and reference_side.capabilities.gradients and candidate_side.capabilities.gradients
         settings = replace(
             options,
-            model=options.model or index.model or ours.name,
+            model=options.model or index.model or reference_side.name,
             dtype=self.working,
             train=index.mode == "train",
             grads=self.grads,
@@ -114,31 +116,34 @@ class _TwoRecordings(RecordedTrial):
         )
         steps = [step for step in reference.steps if step in candidate.steps] or [0]
         # what no Cell was recorded around is the network's
-        cells = {"": CellReport("", "")} | cell_reports(ours, whole)
+        cells = {"": CellReport("", "")} | cell_reports(reference_side, whole)
         super().__init__(
-            ours, theirs, whole, ours.recorded(self.working), cells, options, progress,
+            reference_side, candidate_side, whole, reference_side.recorded(self.working), cells, options, progress,
             settings=settings, checks=checks, steps=steps,
         )  # fmt: skip
-        self.notes += [*theirs.notes, *_notes(reference, candidate)]
-        if options.grads and ours.capabilities.gradients and not theirs.capabilities.gradients:
+        self.notes += [*candidate_side.notes, *_notes(reference, candidate)]
+        if options.grads and reference_side.capabilities.gradients and not candidate_side.capabilities.gradients:
             self.notes.append(f"{candidate.name} has no gradients, so none were compared")
         if not self.has_truth:
             self.notes.append(
-                f"{ours.name} wasn't recorded in float64, so rounding alone was judged, by an assumed bar: "
+                f"{reference_side.name} wasn't recorded in float64, so rounding alone was judged, by an assumed bar: "
                 f"{ROUNDING_FACTOR * UNKNOWN:g} units in the last place of {self.working}, times the square root of "
                 f"the number of calls, {len(whole.calls)}"
             )
 
     def judge_run(self, check: str, dtype: str, step: int) -> CellComparisons:
         """Judge one step of one run: the parameters that the steps before have made, and what the Cells computed."""
-        ours = self.ours.recorded(self.true_dtype, step), self.ours.recorded(self.working, step)
-        runs, summarized = use_samples(*ours, self.side.recorded(dtype, step))
-        found: CellComparisons = []
+        reference_runs = (
+            self.reference_side.recorded(self.true_dtype, step),
+            self.reference_side.recorded(self.working, step),
+        )
+        runs, summarized = use_samples(*reference_runs, self.side.recorded(dtype, step))
+        comparisons: CellComparisons = []
         if step:
             self.notes.append(in_words(summarized))
-            found = self._compare_updated_parameters(check, runs, summarized)
-            if fails(found) or not (runs[0].records.values and runs[-1].records.values):  # after the last step
-                return found
+            comparisons = self._compare_updated_parameters(check, runs, summarized)
+            if fails(comparisons) or not (runs[0].records.values and runs[-1].records.values):  # after the last step
+                return comparisons
         whole = runs[0].records
         if not any(key in summarized for key in whole.root_keys(OUTPUT)):
             require_elements(whole)
@@ -149,18 +154,22 @@ class _TwoRecordings(RecordedTrial):
         grads = self.grads and same_cotangents(common.truth, common.records)
         if self.grads and not grads:
             lost = Comparison(self.side.name, check, END_TO_END, "input gradient", "", 0, NOT_COMPARED, OTHER_LOSS)
-            found.append(("", lost))
+            comparisons.append(("", lost))
         missing = missing_gradients(whole, common.records) if grads else set()
         noise = self._noise(common.truth, runs[1].records, grads=grads)
         compared = self.compare(check, "isolated", common, noise, grads=grads)
         computed = list(attribute(compared, whole, common.truth, missing))
         if self.differing is None and any(c.status == FAIL and c.feeding == EQUAL_INPUTS for _, c in computed):
             self.differing = _evidence(check, dtype, step, common, noise)
-        return [*found, *computed, *detachments(self.side.name, check, EQUAL_INPUTS, whole, missing)]
+        return [*comparisons, *computed, *detachments(self.side.name, check, EQUAL_INPUTS, whole, missing)]
 
     def _noise(self, truth: Records, working: Records, *, grads: bool) -> RecordedNoise | AssumedNoise:
         run = Run(self.working, Wanted(grads), ReferenceRun(truth.slots))
-        return RecordedNoise(self.ours, truth, run, working) if self.has_truth else AssumedNoise(self.ours, truth, run)
+        return (
+            RecordedNoise(self.reference_side, truth, run, working)
+            if self.has_truth
+            else AssumedNoise(self.reference_side, truth, run)
+        )
 
     def _compare_updated_parameters(
         self, check: str, runs: Sequence[RecordedRun], summarized: Mapping[Boundary, Summarized]
@@ -184,11 +193,12 @@ class _TwoRecordings(RecordedTrial):
 
     def with_program(self, differing: DifferingRun, report: Report) -> Side | None:
         """Return what the reference recorded in that run, with its program; None with a note if it has none."""
-        network = RecordedNetwork(self.ours, self.true_dtype, differing.step, report.failing)
+        network = RecordedNetwork(self.reference_side, self.true_dtype, differing.step, report.failing)
         if network.has_program:
             return network
         report.notes.append(
-            f"no causes were looked for, since {self.ours.name} has no program of its network: parity record writes one"
+            f"no causes were looked for, since {self.reference_side.name} has no program of its network: "
+            "parity record writes one"
         )
         return None
 
@@ -210,6 +220,6 @@ def _notes(reference: Recording, candidate: Recording) -> list[str]:
     if changed := list(changed_versions(reference.index.versions, candidate.index.versions)):
         notes.append(f"versions, in {reference.name} → in {candidate.name}: {', '.join(changed)}")
     if reference.steps != candidate.steps:
-        counts = ", ".join(f"{one.name} has {len(one.steps)}" for one in (reference, candidate))
+        counts = ", ".join(f"{recording.name} has {len(recording.steps)}" for recording in (reference, candidate))
         notes.append(f"the recordings have different numbers of training steps: {counts}; the common ones were judged")
     return notes

@@ -56,10 +56,10 @@ def read_folder(folder: Path) -> tuple[Index, Shards]:
         tensors.append(
             TensorEntry("", 0, in_cell, number, role, slot, array.dtype.name, array.shape, name, "", "", None)
         )
-    dtypes = [one.dtype for one in tensors if one.role == "output"] or [one.dtype for one in tensors]
+    dtypes = [entry.dtype for entry in tensors if entry.role == "output"] or [entry.dtype for entry in tensors]
     run = next((dtype for dtype in dtypes if dtype in ("float32", "float64", "float16")), "float32")
-    tensors = [replace(one, run=run) for one in tensors]
-    cells = dict.fromkeys((one.cell, one.call) for one in tensors if one.role in CELL_ROLES)
+    tensors = [replace(entry, run=run) for entry in tensors]
+    cells = dict.fromkeys((entry.cell, entry.call) for entry in tensors if entry.role in CELL_ROLES)
     calls = [CallEntry(run, 0, cell, call, "", None) for cell, call in cells]
     index = Index(folder, True, "", "", run, "eval", None, 1, {}, calls, tensors)
     return index, shards

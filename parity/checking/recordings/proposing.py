@@ -79,32 +79,36 @@ def propose_names(
     """
     recordings = [open_recording(folder) for folder in (reference, candidate)]
     in_both = all("float64" in recording.runs for recording in recordings)
-    ours, theirs = (
-        Cells(RecordedSide(one.name, one).recorded("float64" if in_both else one.working_dtype), one.aliases)
-        for one in recordings
+    reference_cells, candidate_cells = (
+        Cells(
+            RecordedSide(recording.name, recording).recorded("float64" if in_both else recording.working_dtype),
+            recording.aliases,
+        )
+        for recording in recordings
     )
-    alignment = Alignment(ours, theirs)
-    found = [(path, alignment.cells[path]) for path in ours.paths if path in alignment.cells]
-    cells = _collapsed([(p, pair.name, pair.view) for p, pair in found], list(ours.held), alignment.may_be)
-    otherwise = [path for path, _ in found if alignment.takes_otherwise(path)]
+    alignment = Alignment(reference_cells, candidate_cells)
+    pairs = [(path, alignment.cells[path]) for path in reference_cells.paths if path in alignment.cells]
+    cells = _collapsed([(p, pair.name, pair.view) for p, pair in pairs], list(reference_cells.held), alignment.may_be)
+    otherwise = [path for path, _ in pairs if alignment.takes_otherwise(path)]
     cells = [replace(line, inputs=None) if any(map(line.match, otherwise)) else line for line in cells]
-    reshaped = [path for path, pair in found if ours.shape(path) != theirs.shape(pair.name)]
+    reshaped = [path for path, pair in pairs if reference_cells.shape(path) != candidate_cells.shape(pair.name)]
     cells = [line for line in cells if _says_something(line) or any(map(line.match, reshaped))]
     cells = [*map(_without_counterpart, alignment.without_counterpart(NameMap(tuple(cells)))), *cells]
     by_cells = NameMap(tuple(cells))
-    known = {name: by_cells.parameter(name).name for name in ours.run.parameters}
-    parameters = matching_parameters(ours.run.parameters, theirs.run.parameters, known)
-    there = theirs.run.parameters
+    known = {name: by_cells.parameter(name).name for name in reference_cells.run.parameters}
+    parameters = matching_parameters(reference_cells.run.parameters, candidate_cells.run.parameters, known)
+    candidate_parameters = candidate_cells.run.parameters
     changed = [
         (name, pair.name, pair.view)
         for name, pair in parameters.items()
-        if (pair.name, pair.view) != (known[name], WHOLE) or there[pair.name].shape != ours.run.parameters[name].shape
+        if (pair.name, pair.view) != (known[name], WHOLE)
+        or candidate_parameters[pair.name].shape != reference_cells.run.parameters[name].shape
     ]
-    of_parameters = _collapsed(changed, list(ours.run.parameters))
+    of_parameters = _collapsed(changed, list(reference_cells.run.parameters))
     others = alignment.parameters_in_another_form(replace(by_cells, parameters=tuple(of_parameters)), parameters)
     names = NameMap(by_cells.cells, (*map(_without_counterpart, others), *of_parameters))
-    everything = [*ours.paths, *(ours.run.parameters if theirs.run.parameters else ())]
-    by_values = {name for name, pair in (alignment.cells | parameters).items() if pair.found == VALUES}
+    everything = [*reference_cells.paths, *(reference_cells.run.parameters if candidate_cells.run.parameters else ())]
+    by_values = {name for name, pair in (alignment.cells | parameters).items() if pair.evidence == VALUES}
     supported = [name for name in everything if name in by_values]
     if not supported:
         raise UsageError(
@@ -112,7 +116,7 @@ def propose_names(
             "the same weights?"
         )
     unsupported = [name for name in everything if name not in by_values]
-    by_structure = [name for name, pair in alignment.cells.items() if pair.found != VALUES]
+    by_structure = [name for name, pair in alignment.cells.items() if pair.evidence != VALUES]
     without = [line.reference for line in (*names.cells, *names.parameters) if line.candidate == NO_NAME]
     proposal = Proposal(names, supported, unsupported, by_structure, without)
     if path is not None:
@@ -136,13 +140,13 @@ def _collapsed(
 ) -> list[Line]:
     """Return lines for pairs of names; those that differ in a number alone are one line, unless it says too much."""
     every = list(dict.fromkeys(names))
-    given = {ours: (theirs, view) for ours, theirs, view in pairs}
+    given = {reference: (candidate, view) for reference, candidate, view in pairs}
     lines: list[Line] = []
     covered: set[str] = set()
-    for ours, theirs, view in pairs:
-        if ours in covered:
+    for reference, candidate, view in pairs:
+        if reference in covered:
             continue
-        for line in _general(ours, theirs, view):
+        for line in _general(reference, candidate, view):
             said = {name: match for name in every if (match := line.match(name)) is not None}
             own = [name for name in said if name in given]
             rest = [name for name in said if name not in given]
@@ -150,8 +154,8 @@ def _collapsed(
             if len(own) > 1 and fits and all(may_be(name, said[name].name) for name in rest):
                 break
         else:
-            line = Line(ours, theirs, view, WHOLE, "the proposal")
-            own = [ours]
+            line = Line(reference, candidate, view, WHOLE, "the proposal")
+            own = [reference]
         lines.append(line)
         covered.update(own)
     return lines
@@ -161,14 +165,14 @@ def _as_text(pair: tuple[str, View]) -> tuple[str, str]:
     return pair[0], str(pair[1])
 
 
-def _general(ours: str, theirs: str, view: View) -> Iterator[Line]:
+def _general(reference: str, candidate: str, view: View) -> Iterator[Line]:
     """Yield lines with a `*` in place of a number that both names have, or the index."""
-    for number in dict.fromkeys(re.findall(r"[0-9]+", ours)):
-        left, right = _starred(ours, number), _starred(theirs, number)
+    for number in dict.fromkeys(re.findall(r"[0-9]+", reference)):
+        left, right = _starred(reference, number), _starred(candidate, number)
         index = tuple(STAR if part == int(number) else part for part in view.index)
-        if right != theirs or index != view.index:
+        if right != candidate or index != view.index:
             changed = replace(view, index=index)
-            inputs = View(changed.index) if STAR in changed.index and right == theirs else WHOLE
+            inputs = View(changed.index) if STAR in changed.index and right == candidate else WHOLE
             yield Line(left, right, changed, inputs, "the proposal")
 
 

@@ -98,7 +98,7 @@ class RecordedSide:
         recording, working = self.recording, self.recording.working_dtype
         checks = [("meaning", "float64")] if "float64" in recording.runs else []
         checks += [("rounding", working)] if working != "float64" else []
-        gradients = any(one.role in ("parameter_gradient", INPUT_GRADIENT) for one in recording.index.tensors)
+        gradients = any(entry.role in ("parameter_gradient", INPUT_GRADIENT) for entry in recording.index.tensors)
         return Capabilities(
             tuple(checks), gradients, numbers=OwnNumbers(own_precision=False), calls=OwnCalls(recorded=True)
         )

@@ -105,17 +105,17 @@ class Recording:
     @property
     def parameter_names(self) -> dict[str, str]:
         """The first name of each parameter, by all of its names."""
-        names = [one.slot for one in self.index.tensors if one.role in PARAMETER_ROLES]
+        names = [entry.slot for entry in self.index.tensors if entry.role in PARAMETER_ROLES]
         return {name: self.aliases.get(name, name) for name in names}
 
     @cached_property
     def aliases(self) -> dict[str, str]:
         """The first name of each shared parameter by its other ones: the same tensor of a file, and one gradient."""
-        entries = [one for one in self.index.tensors if one.role in PARAMETER_ROLES]
-        with_gradient = {one.slot for one in entries if one.role != "parameter"}
-        values = [one for one in entries if one.role == "parameter" and one.file]
-        first = {(one.file, one.key): one.slot for one in reversed(values)}
-        mains = {one.slot: first[one.file, one.key] for one in values if one.slot not in with_gradient}
+        entries = [entry for entry in self.index.tensors if entry.role in PARAMETER_ROLES]
+        with_gradient = {entry.slot for entry in entries if entry.role != "parameter"}
+        values = [entry for entry in entries if entry.role == "parameter" and entry.file]
+        first = {(entry.file, entry.key): entry.slot for entry in reversed(values)}
+        mains = {entry.slot: first[entry.file, entry.key] for entry in values if entry.slot not in with_gradient}
         return {name: main for name, main in mains.items() if name != main}
 
     def run(
@@ -139,12 +139,14 @@ class Recording:
             UsageError: a file is missing or damaged.
             ShapeError: a tensor has no such part as the names say.
         """
-        entries = [one for one in self.index.tensors if (one.run, one.step) == (dtype, step)]
-        calls = [(number, one) for number, one in enumerate(self.index.calls) if (one.run, one.step) == (dtype, step)]
+        entries = [entry for entry in self.index.tensors if (entry.run, entry.step) == (dtype, step)]
+        calls = [
+            (number, call) for number, call in enumerate(self.index.calls) if (call.run, call.step) == (dtype, step)
+        ]
         if names is not None and like is not None:
             entries, calls = renamed(entries, like, names, parameters, self.aliases), []
         else:
-            entries = [one for one in entries if one.role != "parameter" or one.slot not in self.aliases]
+            entries = [entry for entry in entries if entry.role != "parameter" or entry.slot not in self.aliases]
         gradients = Gradients(MappedArrays([self.shards]))
         records = Records(MappedArrays([self.shards]), calls=_calls(calls, entries), gradients=gradients)
         result = RecordedRun(records, MappedArrays([self.shards]))
@@ -165,9 +167,9 @@ class Recording:
                     result.named[entry.role][entry.slot] = value
                 continue
             key = slots.key(entry)
-            there = None if like is None else like.values.get(value_key(key))
-            if there is not None and not isinstance(value, Summary):
-                value = entry.view.in_shape(value, there.shape)
+            reference_value = None if like is None else like.values.get(value_key(key))
+            if reference_value is not None and not isinstance(value, Summary):
+                value = entry.view.in_shape(value, reference_value.shape)
             if packing is not None and like is not None:
                 whole = None if isinstance(value, Summary) else packing.unpack(key, value, like)
                 if whole is None:
@@ -208,7 +210,7 @@ class Recording:
         """Return the tensor of an entry, put together from the parts of all processes if they share it."""
         if entry.placement is None or entry.placement.axis is None:
             return self.shards.array(entry)
-        parts = [one.shards.array(one.same_as(entry)) for one in self.processes]
+        parts = [process.shards.array(process.same_as(entry)) for process in self.processes]
         whole = np.concatenate(parts, entry.placement.axis)
         if whole.shape != entry.placement.shape:
             raise UsageError(
@@ -226,7 +228,7 @@ class Recording:
     @cached_property
     def _of_boundary(self) -> dict[tuple[Any, ...], TensorEntry]:
         """The tensors that are in files, by boundary."""
-        return {one.boundary: one for one in self.index.tensors if one.file}
+        return {entry.boundary: entry for entry in self.index.tensors if entry.file}
 
     @cached_property
     def processes(self) -> list[Recording]:
@@ -290,9 +292,11 @@ class _Slots:
                 slots = self.own.setdefault((entry.cell, entry.call, entry.role.removesuffix("_gradient")), [])
                 if entry.slot not in slots:
                     slots.append(entry.slot)
-        named = [one for one in entries if one.role == INPUT and one.view.reshapes and one.summary is None]
-        others = (one for one in named if array is not None and not self._is_input(self._key(one), one, array(one)))
-        self.others = {(one.cell, one.call, one.slot) for one in others}
+        named = [entry for entry in entries if entry.role == INPUT and entry.view.reshapes and entry.summary is None]
+        others = (
+            entry for entry in named if array is not None and not self._is_input(self._key(entry), entry, array(entry))
+        )
+        self.others = {(entry.cell, entry.call, entry.slot) for entry in others}
 
     def key(self, entry: TensorEntry) -> Key:
         """Return the boundary of a tensor, by the reference's name."""
@@ -314,14 +318,14 @@ class _Slots:
 
     def _is_input(self, key: Key, entry: TensorEntry, value: Array) -> bool:
         """Whether a tensor may be the reference's input: by its form, and where only its position says so by values."""
-        there = None if self.like is None else self.like.values.get(key)
-        if there is None:
+        reference_input = None if self.like is None else self.like.values.get(key)
+        if reference_input is None:
             return True
-        value = entry.view.in_shape(value, there.shape)
-        if not are_of_one_form(value, there):
+        value = entry.view.in_shape(value, reference_input.shape)
+        if not are_of_one_form(value, reference_input):
             return False
         is_first = self.own[entry.cell, entry.call, INPUT][0] == entry.slot
-        return is_first or entry.slot == key.slot or is_close(there, value)
+        return is_first or entry.slot == key.slot or is_close(reference_input, value)
 
 
 def _calls(calls: list[tuple[int, CallEntry]], tensors: list[TensorEntry]) -> list[CellCall]:
@@ -329,27 +333,27 @@ def _calls(calls: list[tuple[int, CallEntry]], tensors: list[TensorEntry]) -> li
 
     A recording that wasn't completed may lack calls, of which there are tensors.
     """
-    known = {(one.cell, one.index) for _, one in calls}
-    lacking = dict.fromkeys((one.cell, one.call) for one in tensors if one.role in CELL_ROLES)
+    known = {(call.cell, call.index) for _, call in calls}
+    lacking = dict.fromkeys((entry.cell, entry.call) for entry in tensors if entry.role in CELL_ROLES)
     entries: list[tuple[int | None, CallEntry]] = [*calls]
     for path, index in lacking:
         if (path, index) not in known:
             entries.append((None, CallEntry("", 0, path, index, "", None)))
     places = {number: place for place, (number, _) in enumerate(entries) if number is not None}
     of_path: dict[str, list[int]] = {}
-    for place, (_, one) in enumerate(entries):
-        of_path.setdefault(one.cell, []).append(place)
+    for place, (_, call) in enumerate(entries):
+        of_path.setdefault(call.cell, []).append(place)
     parents = [
-        places.get(one.parent) if one.parent is not None else _parent(place, one.cell, of_path)
-        for place, (_, one) in enumerate(entries)
+        places.get(call.parent) if call.parent is not None else _parent(place, call.cell, of_path)
+        for place, (_, call) in enumerate(entries)
     ]
     order = _parents_first(parents)
     rank = {place: number for number, place in enumerate(order)}
     result = []
     for place in order:
-        _, one = entries[place]
+        _, call = entries[place]
         parent = parents[place]
-        result.append(CellCall(one.cell, one.class_name, one.index, None if parent is None else rank[parent]))
+        result.append(CellCall(call.cell, call.class_name, call.index, None if parent is None else rank[parent]))
     return result
 
 

@@ -39,7 +39,7 @@ def renamed(
     _require_recorded(names.cells, [call.path for call in like.calls], of_cells)
     if slots := {slot: None for _, slot in named} | dict.fromkeys(aliases):
         _require_recorded(names.parameters, parameters, slots)
-    found: list[TensorEntry] = []
+    renamed_entries: list[TensorEntry] = []
     for path in dict.fromkeys(call.path for call in like.calls):
         match = names.cell(path)
         for entry in of_cells.get(match.name, ()):
@@ -49,14 +49,14 @@ def renamed(
             if view is None:
                 continue
             if entry.summary is None or not view.index:  # nothing is known of a part
-                found.append(replace(entry, cell=path, view=view))
+                renamed_entries.append(replace(entry, cell=path, view=view))
     for name in parameters:
         match = names.parameter(name)
         for role in NAMED_ROLES:
             stored = named.get((role, aliases.get(match.name, match.name)))
             if stored is not None and (stored.summary is None or not match.outputs.index):
-                found.append(replace(stored, slot=name, view=match.outputs))
-    return found
+                renamed_entries.append(replace(stored, slot=name, view=match.outputs))
+    return renamed_entries
 
 
 def _require_recorded(lines: Iterable[Line], own: Sequence[str], recorded: Collection[str]) -> None:

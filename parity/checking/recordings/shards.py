@@ -140,7 +140,7 @@ class Shards:
 
     def parts(self) -> list[dict[str, Any]]:
         """Return what the files themselves say of their tensors, in the order of their names."""
-        found = []
+        parts = []
         for path in sorted(self.folder.glob("tensors-*.safetensors")):
             metadata = self._map(path.name)[1].get("__metadata__", {})
             try:
@@ -148,10 +148,10 @@ class Shards:
             except (ValueError, RecursionError) as error:
                 raise UsageError(f"{path}: what it says of its tensors isn't JSON: {error}") from error
             lists = part.values() if isinstance(part, dict) else [None]
-            if not all(isinstance(one, list) for one in lists):
+            if not all(isinstance(entries, list) for entries in lists):
                 raise UsageError(f"{path}: what it says of its tensors isn't an index")
-            found.append(part)
-        return found
+            parts.append(part)
+        return parts
 
     def release(self) -> None:
         """Let the system take back the memory of what was read, which it reads again when it is needed."""

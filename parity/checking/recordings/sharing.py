@@ -176,10 +176,12 @@ def _without_line(group: Sequence[str], places: Mapping[str, Place]) -> tuple[st
     sources = list(dict.fromkeys(name for n in group for name in places[n].arrangement.sources))
     paths = ", ".join(dict.fromkeys(places[n].path for n in group))
     names, lines = ", ".join(map(visible_name, sources)), " and ".join(map(visible_name, group))
-    here, there = ("is one parameter", "separate ones") if len(sources) == 1 else ("are separate", "one parameter")
+    in_reference, in_candidate = (
+        ("is one parameter", "separate ones") if len(sources) == 1 else ("are separate", "one parameter")
+    )
     return sources[0], (
-        f"{names} {here} in the reference, and {there} in the candidate ({paths}): lines for {lines} in a map of names "
-        "compare the sum of their gradients"
+        f"{names} {in_reference} in the reference, and {in_candidate} in the candidate ({paths}): lines for {lines} in "
+        "a map of names compare the sum of their gradients"
     )
 
 

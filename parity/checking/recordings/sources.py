@@ -61,18 +61,18 @@ class Sources:
 
     def _closure(self, sources: Iterable[Key], key: Key | None) -> set[Key]:
         waiting = list(sources)
-        found: set[Key] = set()
-        seen: set[Key] = set()
+        closure: set[Key] = set()
+        visited: set[Key] = set()
         while waiting:  # what isn't compared is computed from something itself
             source = waiting.pop()
-            if source in seen or source == key:
+            if source in visited or source == key:
                 continue
-            seen.add(source)
+            visited.add(source)
             if source in self._compared:
-                found.add(source)
+                closure.add(source)
             else:
                 waiting += self._sources(source)
-        return found
+        return closure
 
     def computing(self, key: Key) -> CellCall | None:
         """Return the call that computes a value: that of the Cell, or the one around it; None for a network's input."""

@@ -94,7 +94,7 @@ class Summarized:
     @property
     def _equal(self) -> float:
         """How far numbers on equal tensors may differ, relative to the norm; of other dtypes, one may be rounded."""
-        dtypes = [one.dtype for one in (self.candidate, self.working or self.truth) if is_floating(one.dtype)]
+        dtypes = [tensor.dtype for tensor in (self.candidate, self.working or self.truth) if is_floating(tensor.dtype)]
         return max([EQUAL, *(epsilon(dtype.name) for dtype in dtypes if len(set(dtypes)) > 1)])
 
     @property
@@ -106,13 +106,17 @@ class Summarized:
         expected = self.working or self.truth
         if self.candidate.shape != expected.shape:
             return f"shape {list(self.candidate.shape)}, needed {list(expected.shape)}"
-        wanted = expected.statistics
-        scale = wanted["norm"] if np.isfinite(wanted["norm"]) else 0.0
+        statistics = expected.statistics
+        scale = statistics["norm"] if np.isfinite(statistics["norm"]) else 0.0
         for name, number in self.candidate.statistics.items():
-            if name not in wanted or number == wanted[name] or (np.isnan(number) and np.isnan(wanted[name])):
+            if (
+                name not in statistics
+                or number == statistics[name]
+                or (np.isnan(number) and np.isnan(statistics[name]))
+            ):
                 continue
-            if not abs(number - wanted[name]) <= self._equal * scale:
-                return f"{name} {number:.9g}, needed {wanted[name]:.9g}"
+            if not abs(number - statistics[name]) <= self._equal * scale:
+                return f"{name} {number:.9g}, needed {statistics[name]:.9g}"
         same_form = self.candidate.dtype == expected.dtype and self.candidate.sha256 and expected.sha256
         if same_form and self.candidate.sha256 != expected.sha256 and not _may_be_equal(expected):
             return "the checksums differ, and with them some elements"
@@ -142,11 +146,11 @@ def use_samples(
     Returns:
         The runs, in their order, and what is known of the tensors that aren't whole.
     """
-    runs = [one for one in (truth, working, run) if one is not None]
-    copies = [_copy(one) for one in runs]
+    runs = [recorded_run for recorded_run in (truth, working, run) if recorded_run is not None]
+    copies = [_copy(recorded_run) for recorded_run in runs]
     summarized: dict[Boundary, Summarized] = {}
-    for boundary in dict.fromkeys(boundary for one in runs for boundary in one.summaries):
-        tensors = [_tensor(one, boundary) for one in runs]
+    for boundary in dict.fromkeys(boundary for recorded_run in runs for boundary in recorded_run.summaries):
+        tensors = [_tensor(recorded_run, boundary) for recorded_run in runs]
         known = [tensor for tensor in tensors if tensor is not None]
         same_shape = len({tensor.shape for tensor in known}) == 1
         parts = [tensor.indices for tensor in known if tensor.indices is not None]
@@ -163,10 +167,10 @@ def use_samples(
 
 def require_same_summarized_inputs(summarized: Mapping[Boundary, Summarized], reference: str, candidate: str) -> None:
     """Raise `UsageError` if the inputs of the network, of which a summary alone is known, aren't the same."""
-    for boundary, one in summarized.items():
+    for boundary, tensor in summarized.items():
         if not isinstance(boundary, Key) or (boundary.path, boundary.kind) != ("", INPUT):
             continue
-        if difference := one.exact_difference:
+        if difference := tensor.exact_difference:
             raise UsageError(
                 f"the recordings have different inputs: {visible_name(boundary.slot)} has {difference}: in {candidate} "
                 f"and in {reference}\n  what to do: record both on the same inputs"
@@ -175,11 +179,11 @@ def require_same_summarized_inputs(summarized: Mapping[Boundary, Summarized], re
 
 def with_summary(comparison: Comparison, summarized: Mapping[Boundary, Summarized]) -> Comparison:
     """Return the comparison of a parameter's elements with what the summary of the parameter says, if there is one."""
-    one = summarized.get(("parameter", comparison.tensor))
-    if one is None:
+    tensor = summarized.get(("parameter", comparison.tensor))
+    if tensor is None:
         return comparison
-    difference = one.exact_difference if comparison.status == PASS else ""
-    comparison = replace(comparison, shape=one.truth.shape)
+    difference = tensor.exact_difference if comparison.status == PASS else ""
+    comparison = replace(comparison, shape=tensor.truth.shape)
     return replace(comparison, status=FAIL, reason=f"the values differ: {difference}") if difference else comparison
 
 
@@ -188,11 +192,13 @@ def in_words(summarized: Mapping[Boundary, Summarized]) -> str:
     if not summarized:
         return ""
     equal = sum(
-        one.candidate.dtype == expected.dtype and bool(expected.sha256) and one.candidate.sha256 == expected.sha256
-        for one in summarized.values()
-        for expected in (one.working or one.truth,)
+        tensor.candidate.dtype == expected.dtype
+        and bool(expected.sha256)
+        and tensor.candidate.sha256 == expected.sha256
+        for tensor in summarized.values()
+        for expected in (tensor.working or tensor.truth,)
     )
-    without = sum(not one.places for one in summarized.values())
+    without = sum(not tensor.places for tensor in summarized.values())
     return (
         f"some elements alone were compared of {len(summarized)} tensors, which weren't recorded whole, and their "
         f"norms, means and extremes{f'; of {without} of these no element' if without else ''}"

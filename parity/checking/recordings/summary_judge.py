@@ -42,8 +42,8 @@ class SummaryJudge(ValueJudge):
         """The tensors that aren't whole, as `Noise` names them."""
         kinds = {"parameter_gradient": "parameter", "buffer_update": "update"}
         return {
-            boundary if isinstance(boundary, Key) else (kinds[boundary[0]], boundary[1]): one
-            for boundary, one in self.summarized.items()
+            boundary if isinstance(boundary, Key) else (kinds[boundary[0]], boundary[1]): tensor
+            for boundary, tensor in self.summarized.items()
             if isinstance(boundary, Key) or boundary[0] in kinds
         }
 
@@ -51,38 +51,42 @@ class SummaryJudge(ValueJudge):
         self, check: str, key: NoiseKey, value: Array, truth: Array, reference: Array, group_size: float = 0.0
     ) -> dict[str, Any]:
         """Return the fields of the comparison of a value, by its elements that are known and numbers on all."""
-        one = self._of_key.get(key)
-        if one is None:
+        tensor = self._of_key.get(key)
+        if tensor is None:
             return super().of(check, key, value, truth, reference, group_size)
-        if one.candidate.shape != one.truth.shape:
-            reason = f"shape {list(one.candidate.shape)}, needed {list(one.truth.shape)}"
-            return {"status": FAIL, "reason": reason, "shape": one.truth.shape, "error": np.inf, "ratio": np.inf}
-        working = one.working or Tensor.of(reference)
-        if reference.shape == one.truth.shape and one.working is None:
-            reference = working.elements(one.places)
+        if tensor.candidate.shape != tensor.truth.shape:
+            reason = f"shape {list(tensor.candidate.shape)}, needed {list(tensor.truth.shape)}"
+            return {"status": FAIL, "reason": reason, "shape": tensor.truth.shape, "error": np.inf, "ratio": np.inf}
+        working = tensor.working or Tensor.of(reference)
+        if reference.shape == tensor.truth.shape and tensor.working is None:
+            reference = working.elements(tensor.places)
         fields = super().of(check, key, value, truth, reference, group_size)
         if fields.get("index") is not None:
-            fields["index"] = tuple(map(int, np.unravel_index(one.places[fields["index"][0]], one.truth.shape)))
-        fields |= {"shape": one.truth.shape, "error_map": None}
+            fields["index"] = tuple(map(int, np.unravel_index(tensor.places[fields["index"][0]], tensor.truth.shape)))
+        fields |= {"shape": tensor.truth.shape, "error_map": None}
         if fields["status"] != PASS:
             return fields
-        if isinstance(key, Key) and (key.path, key.kind) == ("", OUTPUT) and math.isnan(one.truth.statistics["norm"]):
+        if (
+            isinstance(key, Key)
+            and (key.path, key.kind) == ("", OUTPUT)
+            and math.isnan(tensor.truth.statistics["norm"])
+        ):
             reason = "NaN in the reference, in a tensor that wasn't recorded whole"
             return fields | {"status": NOT_COMPARED, "reason": reason}
-        if not is_floating(one.truth.dtype):
-            difference = one.exact_difference
+        if not is_floating(tensor.truth.dtype):
+            difference = tensor.exact_difference
             return fields | (
                 {"status": FAIL, "reason": difference, "error": np.inf, "ratio": np.inf} if difference else {}
             )
-        errors = _Errors(one, working, self.noise.error(key, check), self.noise.assumed)
+        errors = _Errors(tensor, working, self.noise.error(key, check), self.noise.assumed)
         return fields | _judge_statistics(check, errors, self.tolerance, group_size)
 
     def _bound(self, key: NoiseKey, check: str) -> Bound | None:
         """Return the rounding error that each of the elements that are compared may have; None if unknown."""
-        bound, one = super()._bound(key, check), self._of_key.get(key)
-        if bound is None or one is None:
+        bound, tensor = super()._bound(key, check), self._of_key.get(key)
+        if bound is None or tensor is None:
             return bound
-        return Bound(*(Tensor.of(array).elements(one.places) for array in bound))
+        return Bound(*(Tensor.of(array).elements(tensor.places) for array in bound))
 
 
 @dataclass(frozen=True)
@@ -90,13 +94,13 @@ class _Errors:
     """The reference's own error in a tensor that isn't whole.
 
     Attributes:
-        one: the tensor.
+        tensor: what is known of the tensor.
         working: the reference's in its working dtype.
         measured: the largest error of an element that was measured.
         assumed: the error, relative to the largest element, of a reference whose errors aren't known; 0 where they are.
     """
 
-    one: Summarized
+    tensor: Summarized
     working: Tensor
     measured: float
     assumed: float
@@ -116,17 +120,19 @@ class _Errors:
         if not known.size:
             return self.largest / self.extreme * self.scale if self.extreme else 0.0
         norm = math.sqrt(np.square(known).mean() * self.count)
-        seen = float(np.abs(known).max())
-        return norm * max(1.0, self.largest / seen) if seen else norm  # it may have been measured several times
+        maximum = float(np.abs(known).max())
+        return norm * max(1.0, self.largest / maximum) if maximum else norm  # it may have been measured several times
 
     @property
     def _whole(self) -> bool:
-        return self.working.whole is not None and self.one.truth.whole is not None
+        return self.working.whole is not None and self.tensor.truth.whole is not None
 
     def _differences(self, whole: bool) -> Array:
         """Return the errors of the elements that are known; without infinities, where the working dtype overflows."""
-        sides = self.working, self.one.truth
-        arrays = [one.whole if whole and one.whole is not None else one.elements(self.one.places) for one in sides]
+        sides = self.working, self.tensor.truth
+        arrays = [
+            side.whole if whole and side.whole is not None else side.elements(self.tensor.places) for side in sides
+        ]
         with np.errstate(invalid="ignore"):
             errors = arrays[0].reshape(-1).astype(np.float64) - arrays[1].reshape(-1)
         return errors[np.isfinite(errors)]
@@ -134,24 +140,24 @@ class _Errors:
     @property
     def count(self) -> int:
         """The number of elements."""
-        return math.prod(self.one.truth.shape)
+        return math.prod(self.tensor.truth.shape)
 
     @property
     def scale(self) -> float:
         """The norm of the tensor."""
-        return self.one.truth.statistics["norm"]
+        return self.tensor.truth.statistics["norm"]
 
     @property
     def extreme(self) -> float:
         """The largest magnitude of an element; the norm is at least as large, where the extremes aren't known."""
-        known = self.one.truth.statistics
+        known = self.tensor.truth.statistics
         extremes = [abs(known[name]) for name in ("least", "greatest") if name in known]
         return max(extremes, default=self.scale)
 
 
 def _judge_statistics(check: str, errors: _Errors, tolerance: Tolerance, group_size: float) -> dict[str, Any]:
     """Return the fields that change because of the numbers on all elements: those of the first that fails."""
-    truth, candidate = errors.one.truth.statistics, errors.one.candidate.statistics
+    truth, candidate = errors.tensor.truth.statistics, errors.tensor.candidate.statistics
     working = errors.working.statistics
     root = math.sqrt(max(1, errors.count))
     bars = {

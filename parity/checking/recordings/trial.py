@@ -132,19 +132,19 @@ class RecordedTrial(ABC):
     def report(self) -> Report:
         """Judge every run, and return the report."""
         self.progress.stage(self.side.name, len(self.checks) * len(self.steps))
-        found = self._compare_parameters()
+        comparisons = self._compare_parameters()
         for step in self.steps:
             for check, dtype in self.checks:
-                found += [(p, replace(c, input=step + 1)) for p, c in self.judge_run(check, dtype, step)]
+                comparisons += [(p, replace(c, input=step + 1)) for p, c in self.judge_run(check, dtype, step)]
                 self.progress.advance()
-            if fails(found) and len(self.steps) > 1:
-                self.notes.append(_first_difference(step, found))
+            if fails(comparisons) and len(self.steps) > 1:
+                self.notes.append(_first_difference(step, comparisons))
                 break
-        self._assign(found)
+        self._assign(comparisons)
         report = empty_report(self.settings, self.reference.name, [self.side.name], self.cells, self.options)
         report.notes = list(dict.fromkeys(filter(None, self.notes)))
         report.not_known = outputs_not_compared(self.truth, self.cells, *self.called, self.options)
-        parameters = dict.fromkeys(c.tensor for _, c in found if c.kind in PARAMETER_KINDS)
+        parameters = dict.fromkeys(c.tensor for _, c in comparisons if c.kind in PARAMETER_KINDS)
         report.correspondence = correspondence(self.side, self.cells, self.recorded, parameters)
         report.structure += shared_differently(self.side.sharing, self.cells)
         if self.differing is not None and report.failing:
@@ -197,31 +197,38 @@ class RecordedTrial(ABC):
         recorded = self.side.recorded(self.side.recording.working_dtype)
         run = RecordedRun(Records(), recorded.parameters, recorded.summaries)
         (reference, candidate), summarized = use_samples(self.parameters, None, run)
-        found: CellComparisons = []
+        comparisons: CellComparisons = []
         for name in reference.parameters:
             if name in candidate.parameters:  # one by one, so that memory is given back
                 # a recording doesn't say which of them are trained
-                ours, theirs = ({name: ParameterInfo(one.parameters[name], True)} for one in (reference, candidate))
-                found += compare_parameters(self.side.name, ours, theirs, self.owners)
-        return [(path, with_summary(c, summarized)) for path, c in found]
+                reference_parameter, candidate_parameter = (
+                    {name: ParameterInfo(recorded_run.parameters[name], True)}
+                    for recorded_run in (reference, candidate)
+                )
+                comparisons += compare_parameters(self.side.name, reference_parameter, candidate_parameter, self.owners)
+        return [(path, with_summary(c, summarized)) for path, c in comparisons]
 
-    def _assign(self, found: CellComparisons) -> None:
+    def _assign(self, comparisons: CellComparisons) -> None:
         """Assign the comparisons to the Cells that are judged."""
-        found = [(recorded_around(p, self.cells if c.kind == "parameter" else self.recorded), c) for p, c in found]
+        comparisons = [
+            (recorded_around(p, self.cells if c.kind == "parameter" else self.recorded), c) for p, c in comparisons
+        ]
         selects = self.options.selects
-        left_out = sorted({path for path, c in found if c.status != PASS and c.of_cell_alone and not selects(path)})
+        left_out = sorted(
+            {path for path, c in comparisons if c.status != PASS and c.of_cell_alone and not selects(path)}
+        )
         if left_out:  # what differs because of them says nothing about the Cells that are judged
             self.notes.append(f"Cells that were left out differ: {list_names([path or '(root)' for path in left_out])}")
-            found = [(path, c) for path, c in found if c.status == PASS or c.of_cell_alone]
-        for path, comparison in found:
+            comparisons = [(path, c) for path, c in comparisons if c.status == PASS or c.of_cell_alone]
+        for path, comparison in comparisons:
             self.cells[path].comparisons.append(comparison)
         set_presence(self.cells, self.options, self.recorded)
 
 
-def _first_difference(step: int, found: CellComparisons) -> str:
+def _first_difference(step: int, comparisons: CellComparisons) -> str:
     """Return a note on the training step in which something differs first."""
     later = "later steps weren't judged, since they start from what differs"
-    if any(c.status == FAIL and c.kind == "parameter" for _, c in found) and step:
+    if any(c.status == FAIL and c.kind == "parameter" for _, c in comparisons) and step:
         return (
             f"the parameters differ first after training step {step}, before which nothing differs: the update is "
             f"wrong (optimizer, learning rate, weight decay, clipping); {later}"
