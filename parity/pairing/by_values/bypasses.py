@@ -7,7 +7,7 @@ part of a gradient takes the other way: it is missing at one boundary, and comes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Value, is_floating
@@ -51,6 +51,10 @@ class _Bypasses:
                 polluted[value] = None
             for way in (*((call, OUTPUT) for call in left), *((call, INPUT) for call in entered)):
                 self.keys.update(self.ways.get(way, ()))
+        for value, call in self._stored_beside():
+            polluted[value] = None
+            self.keys.update(self.ways[call, INPUT])
+            self.paths.update(self.found.calls[number].path for number in (0, *self._around(call)) if number != call)
         self._follow_back(list(polluted))
         return frozenset(self.keys), frozenset(self.paths)
 
@@ -70,6 +74,38 @@ class _Bypasses:
                 if value is not None and value not in self.program.constant_data and value in varying:
                     yield value, self.found.owner.get(node, 0)
         yield from ((value, 0) for value in self.program.outputs if value in varying)
+
+    def _stored_beside(self) -> Iterator[tuple[Value, int]]:
+        """Yield the values that calls are given and that parameters alone make, with the calls that take these, too.
+
+        The module gives queries to each of its layers, repeated for the batch. A port that adds the parameter itself
+        to zeros first has the repeated queries as a value, but uses it once.
+        """
+        sources = {p.value: frozenset({p.value}) for p in self.program.parameters.values() if p.trainable}
+        varying = set(self.program.inputs)
+        users: dict[Value, set[int]] = {}
+        for node in self.program.nodes:
+            owner, computed = self.found.owner.get(node, 0), frozenset[Value]()
+            for value in node.inputs:
+                if value is not None and value in sources:
+                    users.setdefault(value, set()).add(owner)
+                    computed |= sources[value]
+            if varying.isdisjoint(node.inputs):
+                sources |= dict.fromkeys(node.outputs, computed)
+            else:
+                varying.update(node.outputs)
+        for given in self.at.keys() & (sources.keys() - self.program.constant_data.keys()):
+            beside = [value for value in users if value is not given and sources[value] & sources[given]]
+            for call in {call for call, key in self.at[given] if key.kind == INPUT and call}:
+                if any(self._gets_past(value, call, users[value]) for value in beside):
+                    yield given, call
+
+    def _gets_past(self, value: Value, call: int, users: Collection[int]) -> bool:
+        """Whether a value from outside is used inside a call without being given to it."""
+        if (call, INPUT) in {(number, key.kind) for number, key in self.at.get(value, ())}:
+            return False
+        is_own = self.found.is_inside(self._computing(value), call) and value in self.program.producers
+        return not is_own and any(self.found.is_inside(user, call) for user in users)
 
     def _computing(self, value: Value) -> int:
         node = self.program.producers.get(value)

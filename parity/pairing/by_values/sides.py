@@ -128,8 +128,16 @@ class FileSide(InterpreterSide):
             if value in (self.excused.keys if value == key else self.excused.gradients):
                 records.values[key] = array.astype(records.values[key].dtype) if key in records.values else array
         for name in records.gradients.parameters:
-            if name.rpartition(".")[0] in self.excused.paths:
+            if self._cell_of(name) in self.excused.paths:
                 records.gradients.parameters[name] = feed.gradients.parameters.get(name)
+
+    def _cell_of(self, name: str) -> str:
+        """Return the path of the Cell in which a parameter is judged: its own, or the nearest around it."""
+        paths = {call.path for call in self.program.calls}
+        path = name.rpartition(".")[0]
+        while path and path not in paths:
+            path = path.rpartition(".")[0]
+        return path
 
 
 def _clear_rows(records: Records, rows: Mapping[str, int]) -> None:

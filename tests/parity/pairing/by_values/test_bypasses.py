@@ -124,3 +124,52 @@ def test_what_a_dense_block_passes_on_is_taken_from_before_it() -> None:
     report = parity.compare(reference, twin.candidate(reference), twin.arguments(), probe=False)
     assert report.ok, str(report)
     assert report.cells["features.denseblock2"].presence is None, str(report)
+
+
+class Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.norm = nn.Linear(6, 6), nn.Linear(6, 6), nn.LayerNorm(6)
+
+    def forward(self, x: Tensor, queries: Tensor, memory: Tensor) -> Tensor:
+        x = self.norm(x + self.first(x + queries))
+        return x + self.second(x + queries) * memory.mean(0)
+
+
+class Decoder(nn.Module):
+    """Gives learned queries, repeated for the batch, to each of its layers; it starts from zeros."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries, self.layers = nn.Embedding(5, 6), nn.ModuleList([Layer(), Layer()])
+
+    def forward(self, memory: Tensor) -> Tensor:
+        queries = self.queries.weight.unsqueeze(1).repeat(1, memory.shape[0], 1)
+        x = torch.zeros_like(queries)
+        for layer in self.layers:
+            x = layer(x, queries, memory.transpose(0, 1))
+        return x.transpose(0, 1)
+
+
+class BatchFirst(nn.Module):
+    def __init__(self, like: Decoder, factor: float) -> None:
+        super().__init__()
+        self.queries, self.factor = nn.Parameter(like.queries.weight.detach()[None].clone()), factor
+        self.parts = nn.ModuleList(like.layers)
+
+    def forward(self, memory: Tensor) -> Tensor:
+        x, shared = memory.new_zeros(len(memory), 5, 6), memory.mean(1, keepdim=True)
+        for number, part in enumerate(layer for layer in self.parts if isinstance(layer, Layer)):
+            x = part.norm(x + part.first(x + self.queries))
+            x = x + part.second(x + (self.factor if number else 1) * self.queries) * shared
+        return x
+
+
+@pytest.mark.causes
+@pytest.mark.parametrize("factor", [1, 0.5])
+def test_a_parameter_beside_the_value_that_it_makes(factor: float) -> None:
+    """0 + queries is what the first layer is given, but what it and the others use is the parameter."""
+    torch.manual_seed(0)
+    reference = Decoder().eval()
+    report = parity.compare(reference, BatchFirst(reference, factor).eval(), torch.randn(3, 7, 6), probe=False)
+    assert report.failing == ([] if factor == 1 else ["layers.1"]), str(report)
