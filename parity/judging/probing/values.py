@@ -33,7 +33,8 @@ class Inputs:
         arguments: the given arguments.
         tensors: the tensors.
         names: their names.
-        numbers: places of tensors of floating-point numbers.
+        numbers: places of tensors of floating-point numbers; beside others, not of those that say yes or no by 1 and 0,
+            such as an adjacency.
         indices: places of tensors of integers.
         masks: places of tensors that hide positions.
     """
@@ -50,7 +51,9 @@ class Inputs:
         """Tell masks from numbers and indices, by name, dtype and values."""
         masks = [place for place, (name, x) in tensors.items() if x.numel() > 1 and _is_mask(name, x)]
         others = [(place, x) for place, (_, x) in tensors.items() if place not in masks and x.dtype != torch.bool]
-        numbers = [place for place, x in others if is_real(x)]
+        real = [place for place, x in others if is_real(x)]
+        flags = [place for place in real if _is_yes_or_no(tensors[place][1])]
+        numbers = real if len(flags) == len(real) else [place for place in real if place not in flags]
         indices = [place for place, x in others if not x.is_floating_point()]
         by_place = {place: x for place, (_, x) in tensors.items()}
         return cls(arguments, by_place, {place: name for place, (name, _) in tensors.items()}, numbers, indices, masks)
@@ -72,6 +75,11 @@ def _is_mask(name: str, x: Tensor) -> bool:
     if x.is_floating_point() and of_two and bool((distinct <= HIDDEN).any()):
         return True
     return "mask" in name.lower() and of_two
+
+
+def _is_yes_or_no(x: Tensor) -> bool:
+    """Whether a tensor has nothing but zeros and ones, and both."""
+    return x.numel() > 1 and bool(((x == 0) | (x == 1)).all()) and bool((x != x.reshape(-1)[0]).any())
 
 
 def number_probes(inputs: Inputs) -> Iterator[Probe]:

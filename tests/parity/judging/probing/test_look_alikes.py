@@ -297,3 +297,22 @@ def test_what_differs_where_networks_go_fails(name: str) -> None:
     assert report.failing == [""]
     assert all(re.search(probe, text) for text in shown(report)), shown(report)
     assert report.network_verdict.sentence.startswith("candidate: not the same function"), report.network_verdict
+
+
+ADJACENCY = (torch.rand(5, 5, generator=torch.Generator().manual_seed(0)) > 0.4).float()
+
+
+@pytest.mark.every(2)
+def test_an_adjacency_is_not_given_other_numbers_than_yes_and_no() -> None:
+    """`adj > 0` and `adj.bool()` are the same question of zeros and ones; of weights they aren't."""
+
+    def positive(x: Tensor, edges: Tensor) -> Tensor:
+        return torch.where(edges > 0, x, 0.0).sum(-1)
+
+    def given(x: Tensor, edges: Tensor) -> Tensor:
+        return x.masked_fill(~edges.bool(), 0.0).sum(-1)
+
+    x = torch.randn(5, 5, generator=torch.Generator().manual_seed(1))
+    assert parity.compare(Of(positive), Of(given), (x, ADJACENCY), probe=True).ok
+    assert not parity.compare(Of(positive), Of(given), (x, ADJACENCY * 0.5), probe=True).ok
+    assert not parity.compare(Of(torch.sqrt), Of(lambda x: x), (ADJACENCY,), probe=True).ok  # the only numbers
