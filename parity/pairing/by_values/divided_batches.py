@@ -64,11 +64,11 @@ def divide_batches(file: FileValues, tensors: Sequence[Crossing], places: Mappin
 
 @dataclass(frozen=True)
 class _Way:
-    """How a node is divided, with the axes of its operands; None for one that is used whole."""
+    """How a node is divided, and its operands; None for one that is used whole."""
 
     node: Node
     cut: Cut
-    operands: tuple[int | None, ...]
+    operands: tuple[Cut | None, ...]
 
 
 @dataclass
@@ -116,7 +116,7 @@ class _Division:
             self.ways[way.node] = way
             for operand, own in zip(way.node.inputs, way.operands, strict=True):
                 if operand is not None and own is not None and operand not in self.whole:
-                    self.plan(operand, cut.along(own))
+                    self.plan(operand, own)
 
     def follow(self) -> None:
         """Divide what is computed from parts alone, too: behind a wrong value it isn't known by its numbers."""
@@ -127,41 +127,35 @@ class _Division:
             cut = self.cuts[own[0]]
             if len(cut.ends) * len(self.ways) > MOST_NODES:
                 return
-            for axis in (axis for axis, size in enumerate(value.type.sizes or ()) if size == cut.ends[-1]):
-                way = self._way(node, cut.along(axis))
+            for possible in _similar_cuts(node, cut, value.type.sizes or ()):
+                way = self._way(node, possible)
                 pairs = () if way is None else zip(node.inputs, way.operands, strict=True)
-                if way is not None and all(v is None or self._has_cut(v, cut, of) for v, of in pairs):
-                    self.plan(value, way.cut)
+                if way is not None and all(v is None or self.cuts.get(v, of) == of for v, of in pairs):
+                    self.plan(value, possible)
                     break
-
-    def _has_cut(self, value: Value, cut: Cut, axis: int | None) -> bool:
-        """Whether a value is divided in no other way than along an axis; at all only if there is one."""
-        if value not in self.cuts:
-            return True
-        return axis is not None and self.cuts[value] == cut.along(axis)
 
     def _way(self, node: Node, cut: Cut) -> _Way | None:
         """Return how a node is divided; None if its sections depend on more than sections of the operands."""
-        options: list[list[int | None]] = []
+        options: list[list[Cut | None]] = []
         for operand in node.inputs:
             sizes = () if operand is None else self._array(operand).shape
-            options.append([*(own for own, size in enumerate(sizes) if size == cut.ends[-1]), None])
+            options.append([*_similar_cuts(node, cut, sizes), None])
         ways = (way for way in itertools.product(*options) if any(own is not None for own in way))
         for operands in itertools.islice(ways, MOST_WAYS):
             way = _Way(node, cut, operands)
-            if all(self._computes(way, *bounds) for bounds in (cut.bounds[0], cut.bounds[-1])):
+            if all(self._computes(way, number) for number in (0, len(cut.ends) - 1)):
                 return way
         return None
 
-    def _computes(self, way: _Way, start: int, end: int) -> bool:
+    def _computes(self, way: _Way, number: int) -> bool:
         """Whether sections of the operands make the section of the result."""
         arrays: list[Array | None] = []
         for operand, own in zip(way.node.inputs, way.operands, strict=True):
             array = None if operand is None else self._array(operand)
-            arrays.append(array if array is None or own is None else np.take(array, range(start, end), own))
-        expected = np.take(self._array(way.node.outputs[0]), range(start, end), way.cut.axis)
+            arrays.append(array if array is None or own is None else own.section(array, number))
+        expected = way.cut.section(self._array(way.node.outputs[0]), number)
         try:
-            result = get(way.node.op)(*arrays, **_attributes(way, end - start))
+            result = get(way.node.op)(*arrays, **_attributes(way, number))
         except (CellbridgeError, ValueError):  # it doesn't take the sections
             return False
         return distance([np.asarray(result)], [expected]) <= EXACT
@@ -197,11 +191,11 @@ class _Division:
         cut = self.cuts[value]
         parameter = self.before.parameters.get(self.name_of.get(value, ""))
         data = self.before.constant_data.get(value) if parameter is None else parameter.data
-        for number, (part, (start, end)) in enumerate(zip(self._parts_of(value), cut.bounds, strict=True)):
+        for number, part in enumerate(self._parts_of(value)):
             if data is None:
-                yield Node("slice", (value,), _bounds(start, end, cut.axis), (part,), cell, source)
+                yield Node("slice", (value,), cut.slice(number), (part,), cell, source)
                 continue
-            own = np.take(data, range(start, end), cut.axis)
+            own = cut.section(data, number)
             if parameter is None:
                 self.constants.append(Constant(part, own))
             else:
@@ -214,43 +208,50 @@ class _Division:
         if value not in self.parts:
             cut = self.cuts[value]
             self.parts[value] = [
-                self._slice_of(value, start, end, cut.axis)
-                or self._part(value, f"{PART}{number}", end - start, cut.axis)
-                for number, (start, end) in enumerate(cut.bounds)
+                self._slice_of(value, cut, number) or self._part(value, cut, number) for number in range(len(cut.ends))
             ]
         return self.parts[value]
 
-    def _slice_of(self, value: Value, start: int, end: int, axis: int) -> Value | None:
+    def _slice_of(self, value: Value, cut: Cut, number: int) -> Value | None:
         """Return the value that the program has for a section; the part takes its place."""
         for node in self.file.flat.consumers.get(value, []):
-            is_slice = node.op == "slice" and dict(node.attributes) == _bounds(start, end, axis)
+            is_slice = node.op == "slice" and dict(node.attributes) == cut.slice(number)
             if is_slice and node.outputs[0] not in self.cuts:
                 self.replaced.add(node)
                 return node.outputs[0]
         return None
 
-    def _part(self, value: Value, suffix: str, size: int, axis: int) -> Value:
+    def _part(self, value: Value, cut: Cut, number: int) -> Value:
         shape = value.type.sizes
         assert shape is not None, "only values of known sizes are divided"
-        narrow = value.type.with_shape((*shape[:axis], size, *shape[axis + 1 :]))
-        return Value(self.names.unique(f"{value.name}{suffix}"), narrow)
+        narrow = value.type.with_shape((*shape[: cut.axis], cut.size(number), *shape[cut.axis + 1 :]))
+        return Value(self.names.unique(f"{value.name}{PART}{number}"), narrow)
 
     def _divided(self, way: _Way) -> Iterator[Node]:
         node, (result,) = way.node, way.node.outputs
         parts = self._parts_of(result)
-        for number, (part, (start, end)) in enumerate(zip(parts, way.cut.bounds, strict=True)):
+        for number, part in enumerate(parts):
             operands: list[Value | None] = []
             for operand, own in zip(node.inputs, way.operands, strict=True):
                 if operand is None or own is None:
                     operands.append(operand)
-                elif self.cuts.get(operand) == way.cut.along(own):
+                elif self.cuts.get(operand) == own:
                     operands.append(self._parts_of(operand)[number])
                 else:
-                    taken = self._part(operand, f"{PART}{number}", end - start, own)
-                    yield Node("slice", (operand,), _bounds(start, end, own), (taken,), node.cell, node.source)
+                    taken = self._part(operand, own, number)
+                    yield Node("slice", (operand,), own.slice(number), (taken,), node.cell, node.source)
                     operands.append(taken)
-            yield Node(node.op, tuple(operands), _attributes(way, end - start), (part,), node.cell, node.source)
+            yield Node(node.op, tuple(operands), _attributes(way, number), (part,), node.cell, node.source)
         yield Node("concat", tuple(parts), {"axis": way.cut.axis}, (result,), node.cell, node.source)
+
+
+def _similar_cuts(node: Node, cut: Cut, sizes: Sequence[int]) -> list[Cut]:
+    """Return the divisions of another tensor of a node that may belong to a cut.
+
+    They are of axes of one size, or where axes are joined or parted, of all.
+    """
+    cuts = (cut.along(axis, size) for axis, size in enumerate(sizes) if size == cut.ends[-1] or node.op == "reshape")
+    return [possible for possible in cuts if possible is not None]
 
 
 def _joins_parts(node: Node, cut: Cut) -> bool:
@@ -258,18 +259,14 @@ def _joins_parts(node: Node, cut: Cut) -> bool:
     if node.op != "concat" or node.attributes["axis"] != cut.axis:
         return False
     sizes = [None if value is None else value.shape[cut.axis] for value in node.inputs]
-    return sizes == [end - start for start, end in cut.bounds]
+    return sizes == [cut.size(number) for number in range(len(cut.ends))]
 
 
-def _bounds(start: int, end: int, axis: int) -> dict[str, tuple[int, ...]]:
-    return {"starts": (start,), "stops": (end,), "steps": (1,), "axes": (axis,)}
-
-
-def _attributes(way: _Way, size: int) -> Mapping[str, Any]:
-    """Return the attributes of a divided node: a shape has another size along the axis."""
+def _attributes(way: _Way, number: int) -> Mapping[str, Any]:
+    """Return the attributes of a part of a divided node: a shape has another size along the axis."""
     attributes = dict(way.node.attributes)
     if way.node.op in ("reshape", "broadcast_to"):
         shape = list(attributes["shape"])
-        shape[way.cut.axis] = size
+        shape[way.cut.axis] = way.cut.size(number)
         attributes["shape"] = tuple(shape)
     return attributes

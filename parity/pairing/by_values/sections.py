@@ -31,14 +31,26 @@ class Cut:
     axis: int
     ends: tuple[int, ...]
 
-    @property
-    def bounds(self) -> list[tuple[int, int]]:
-        """Where each section starts and ends."""
-        return list(zip((0, *self.ends[:-1]), self.ends, strict=True))
+    def start(self, number: int) -> int:
+        """Where a section starts."""
+        return self.ends[number - 1] if number else 0
 
-    def along(self, axis: int) -> Cut:
-        """The same division of another axis."""
-        return Cut(axis, self.ends)
+    def size(self, number: int) -> int:
+        """The size of a section."""
+        return self.ends[number] - self.start(number)
+
+    def section(self, array: Array, number: int) -> Array:
+        """Return a section of an array."""
+        return np.take(array, range(self.start(number), self.ends[number]), self.axis)
+
+    def slice(self, number: int) -> dict[str, tuple[int, ...]]:
+        """Return the attributes of the op that takes a section."""
+        return {"starts": (self.start(number),), "stops": (self.ends[number],), "steps": (1,), "axes": (self.axis,)}
+
+    def along(self, axis: int, size: int) -> Cut | None:
+        """The same division of another axis, of another size perhaps; None if its sections aren't whole there."""
+        ends = [end * size / self.ends[-1] for end in self.ends]
+        return Cut(axis, tuple(map(int, ends))) if all(end.is_integer() for end in ends) else None
 
 
 def find_cuts(file: FileValues, missing: Sequence[Crossing], values: Sequence[Value]) -> dict[Value, Cut]:
@@ -84,6 +96,8 @@ def _held(
         return {}
     others = tuple(number for number in range(array.ndim) if number != axis)
     sums = np.concatenate([[0.0], np.cumsum(np.square(array).sum(others))])
+    if not np.isfinite(sums[-1]):
+        return {}
     held: dict[tuple[int, int], Crossing] = {}
     for tensor, size in possible.items():
         for start, end in _likely_sections(sums, tensor.arrays[0], size):

@@ -112,3 +112,53 @@ def test_steps_of_a_sequence_keep_their_shared_parameters() -> None:
     compared = {c.tensor for cell in report.cells.values() for c in cell.comparisons if c.kind == "parameter gradient"}
     assert compared == {"layer.weight", "layer.bias", "out.weight", "out.bias"}
     assert any(c.kind == "output" for c in report.cells["layer"].comparisons)
+
+
+class Head(nn.Module):
+    """Has its weight as a parameter of its own, so that no boundary shows the product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.gain = nn.Parameter(torch.randn(WIDTH, 3)), nn.Parameter(torch.randn(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x @ self.weight
+        return (y * self.gain).tanh() + y.mean(1, keepdim=True)
+
+
+class Heads(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads, self.last = nn.ModuleList(Head() for _ in range(4)), nn.Linear(12, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.cat([head(x) for head in self.heads], -1))  # type: ignore[no-any-return]
+
+
+class HeadsAtOnce(nn.Module):
+    """Has the features of all heads side by side in one product, which is parted afterwards."""
+
+    def __init__(self, like: Heads) -> None:
+        super().__init__()
+        heads = [head for head in like.heads if isinstance(head, Head)]
+        self.project, self.out = nn.Linear(WIDTH, 12, bias=False), like.last
+        self.project.weight = nn.Parameter(torch.cat([head.weight.T for head in heads]).detach())
+        self.gains = nn.Parameter(torch.stack([head.gain for head in heads]).detach())
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.project(x).unflatten(-1, (4, 3))
+        y = (y * self.gains).tanh() + y.mean(1, keepdim=True)
+        return self.out(y.flatten(2))  # type: ignore[no-any-return]
+
+
+def test_heads_are_found_where_their_features_lie_side_by_side() -> None:
+    torch.manual_seed(0)
+    reference = Heads()
+    report = parity.compare(reference, HeadsAtOnce(reference), torch.randn(2, 5, WIDTH), probe=False)
+    assert report.ok, str(report)
+    judged = {
+        path for path, cell in report.cells.items() if any(c.kind == "parameter gradient" for c in cell.comparisons)
+    }
+    assert {f"heads.{n}" for n in range(4)} <= judged
+    assert "parameters" not in report.conditions_in_words
+    assert all(report.cells[f"heads.{n}"].presence is None for n in range(4)), str(report)
