@@ -6,7 +6,7 @@ what the candidate has at the outputs that differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, islice, permutations, product
@@ -26,6 +26,7 @@ from ..cell_program import CellProgram
 from ..evidence import Evidence
 from ..naming import Passed, called_elsewhere, in_another_place, inner_cell_returning, name_of_value, returning_cell
 from ..rebuilding import INVALID, append
+from .dependencies import needed
 from .hypothesis import Hypothesis
 from .structure import ACTIVATIONS
 
@@ -65,16 +66,19 @@ def outputs(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
     values = _values(program)
     arrays = dict(zip(values, execute(program, cell.arrays, wanted=values), strict=True))
     terms: dict[int, list[Term]] = {}
+    called = {(key.path, key.call) for key in evidence.candidate.values}
     not_called: list[str] = []
     for position, (value, key) in enumerate(zip(program.outputs, cell.output_keys, strict=True)):
         expected = evidence.candidate.values.get(key)
-        if expected is None and key.kind != OUTPUT:
+        if expected is None and key.kind != OUTPUT and (key.path, key.call) not in called:
             not_called.append(visible_name(key.path))
         if expected is None or not 0 < expected.size <= MAX_ELEMENTS:
             continue
         if value in arrays and _equal(arrays[value], expected):
             continue
-        terms[position] = [*islice(_terms(cell, value, arrays, expected), MAX_TERMS)]
+        known = [v for v in arrays if position not in needed(cell, program, v)[1]]
+        later = [v for v in arrays if v not in known]  # it is computed from what is passed here
+        terms[position] = [*islice(_terms(cell, value, arrays, expected, known, later), MAX_TERMS)]
     if not terms:
         return
     for chosen in islice(product(*terms.values()), MAX_CHOICES):
@@ -127,15 +131,24 @@ def _equal(array: Array, expected: Array) -> bool:
     return bool(np.all(off <= EQUAL * max(float(np.abs(expected).max(initial=0.0)), 1e-300)))
 
 
-def _terms(cell: CellProgram, reference_value: Value, arrays: dict[Value, Array], expected: Array) -> Iterator[Term]:
-    """Yield the terms with the candidate's value, the simplest first."""
-    for value, array in arrays.items():
+def _terms(
+    cell: CellProgram,
+    reference_value: Value,
+    arrays: Mapping[Value, Array],
+    expected: Array,
+    known: Sequence[Value],
+    later: Sequence[Value],
+) -> Iterator[Term]:
+    """Yield the terms with the candidate's value, the simplest first, and those of values known there before others."""
+    in_order = {value: arrays[value] for value in (*known, *later)}
+    for value, array in in_order.items():
         if value is not reference_value and _equal(array, expected):
             yield Term(name_of_value(cell, value), (value,), lambda x: x)
-    for value, array in arrays.items():
+    for value, array in in_order.items():
         for words, change in _equal_changes(cell.program, value, array, expected):
             yield Term(f"{name_of_value(cell, value)} {words}", (value,), change)
-    for first, other in combinations([v for v in arrays if is_floating(v.dtype)], 2):
+    pairs = combinations([v for v in in_order if is_floating(v.dtype)], 2)
+    for first, other in sorted(pairs, key=lambda pair: pair[1] in later):
         for op, function in PAIRS.items():
             for a, b in ((first, other), (other, first)) if op in ("sub", "div") else ((first, other),):
                 if _could_give(arrays[a], arrays[b], expected):

@@ -11,11 +11,11 @@ from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Value
 from ....runtime.visible import visible_name
 from ...results.cause import Cause
-from ...sides.records import OUTPUT_GRADIENT
 from ..cell_program import CellProgram
 from ..evidence import Evidence
 from ..naming import calls_around
 from ..rebuilding import rebuild
+from .dependencies import needed
 from .hypothesis import Hypothesis
 
 NORMS = ("layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm", "batch_norm_train", "rsqrt")
@@ -118,7 +118,7 @@ def _moved_before(cell: CellProgram, program: Program, norm: _Norm) -> Program:
     for stream, branch in ((operand, other), (other, operand)):
         if stream is None or branch is None or stream.type != total.type:
             continue
-        nodes, passed = _needed(cell, program, branch)
+        nodes, passed = needed(cell, program, branch)
         users = {v for n in nodes if stream in n.inputs for v in n.outputs}
         stream_outputs = {position for position in passed if program.outputs[position] is stream}
         if users or stream_outputs:
@@ -146,7 +146,7 @@ def _moved_after(cell: CellProgram, program: Program, norm: _Norm) -> Program:
         branch = node.inputs[1] if node.inputs[0] is stream else node.inputs[0]
         if branch is None or branch is stream:
             continue
-        nodes, passed = _needed(cell, program, branch)
+        nodes, passed = needed(cell, program, branch)
         passed_values = {program.outputs[position] for position in passed}
         if norm.result in passed_values or any(norm.result in n.outputs for n in nodes):
             total = node.outputs[0]
@@ -169,25 +169,6 @@ def _with_moved(move: Move, cell: CellProgram, norms: Sequence[_Norm]) -> Progra
     for norm in norms:
         program = move(cell, program, norm)
     return rebuild(program)
-
-
-def _needed(cell: CellProgram, program: Program, value: Value) -> tuple[set[Node], set[int]]:
-    """Return the nodes that a value depends on, and the positions of the outputs that are passed to Cells it needs."""
-    keys = dict(zip(program.inputs, cell.input_keys, strict=True))
-    nodes: set[Node] = set()
-    passed: set[int] = set()
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        node, key = program.producers.get(value), keys.get(value)
-        if node is not None and node not in nodes:
-            nodes.add(node)
-            waiting += [operand for operand in node.inputs if operand is not None]
-        if key is not None and key.kind == OUTPUT_GRADIENT:
-            to = {n for n, k in enumerate(cell.output_keys) if (k.path, k.call) == (key.path, key.call)} - passed
-            passed |= to
-            waiting += [program.outputs[position] for position in to]
-    return nodes, passed
 
 
 def _without(program: Program, norm: _Norm) -> Program:
