@@ -95,17 +95,17 @@ class _Backward:
         self.program = program
         self.gradients = gradient_program(program)
         of_all = [*self.gradients.input_gradients, *self.gradients.parameter_gradients.values()]
-        self.wanted = list(dict.fromkeys([*program.outputs, *(value for value in of_all if value is not None)]))
+        self.values = list(dict.fromkeys([*program.outputs, *(value for value in of_all if value is not None)]))
         whole = self.gradients.program
         self.inputs = whole.inputs
         self.executable = Executable(
-            whole if has_cotangents else _with_unit_cotangents(program, whole), self.wanted, (), provider
+            whole if has_cotangents else _with_unit_cotangents(program, whole), self.values, (), provider
         )
 
     def run(self, inputs: Sequence[Array], seeds: Sequence[Array]) -> tuple[Any, Gradients]:
         """Return the result and the gradients."""
         results = self.executable.run(dict(zip(self.inputs, [*inputs, *seeds], strict=False)))
-        computed = dict(zip(self.wanted, results, strict=True))
+        computed = dict(zip(self.values, results, strict=True))
         of_inputs = tuple(
             None if not is_floating(array.dtype) else np.zeros_like(array) if value is None else computed[value]
             for value, array in zip(self.gradients.input_gradients, inputs, strict=True)

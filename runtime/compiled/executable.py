@@ -39,13 +39,13 @@ class Executable:
 
     Args:
         program: the program.
-        wanted: the values to compute.
+        values: the values to compute.
         extra_inputs: parameters and buffers to pass in each run, besides the inputs; the others are in the model.
         provider: "cpu", "cuda", or None for the best available one.
         cuda_graph: whether its session should record runs as CUDA graphs; see `Session`.
 
     Attributes:
-        outputs: name of each of `wanted`.
+        outputs: name of each of `values`.
 
     Raises:
         UnsupportedOperators: ops that have no ONNX form: all of them, with Cell path and source line.
@@ -56,7 +56,7 @@ class Executable:
     def __init__(
         self,
         program: Program,
-        wanted: Sequence[Value],
+        values: Sequence[Value],
         extra_inputs: Sequence[Value] = (),
         provider: str | None = None,
         *,
@@ -64,7 +64,7 @@ class Executable:
     ) -> None:
         provider = choose_provider(provider)
         rules = ON_CPU if provider == "cpu" else ()
-        lowering = lower_values(functools.reduce(rewrite, rules, program), wanted, extra_inputs, provider)
+        lowering = lower_values(functools.reduce(rewrite, rules, program), values, extra_inputs, provider)
         self._names = {value: lowering.tensors[value] for value in lowering.inputs}
         self._lowering: Lowering | None = lowering
         self._provider = provider
@@ -98,7 +98,7 @@ class Executable:
         return {value: name for value, name in self._names.items() if name in used_names}
 
     def run(self, arrays: Mapping[Value, Array]) -> list[Array]:
-        """Compute the `wanted` values from an array for each input value.
+        """Compute `values` from an array for each input value.
 
         Raises:
             SessionError: ONNX Runtime fails to run the model; the message names the operator, its Cell and line.
@@ -138,13 +138,13 @@ def _can_be_recorded(lowering: Lowering) -> bool:
 
 
 def lower_values(
-    program: Program, wanted: Sequence[Value], extra_inputs: Sequence[Value], provider: str = "cpu"
+    program: Program, values: Sequence[Value], extra_inputs: Sequence[Value], provider: str = "cpu"
 ) -> Lowering:
     """Lower the program to an optimized graph whose inputs and results have the names of their values."""
-    nodes = [step.node for step in plan(program, wanted)]
+    nodes = [step.node for step in plan(program, values)]
     opset = opsets.best(draws=any(get(node.op).traits.draws for node in nodes), provider=provider)
     inputs = [(value.name, value) for value in (*program.inputs, *extra_inputs)]
-    results = [(f"{value.name}.result", value) for value in wanted]
+    results = [(f"{value.name}.result", value) for value in values]
     lowering, _ = lower_program(program, nodes, opsets.Choice(opset, opset), inputs, results)
     lowering.optimize(provider)
     graph = lowering.graph

@@ -31,7 +31,7 @@ class Computation:
 
     Args:
         program: the program.
-        wanted: the values to compute.
+        values: the values to compute.
         interpreted: whether to compute them in the interpreter instead.
 
     Raises:
@@ -41,34 +41,34 @@ class Computation:
         UserWarning: an op has no ONNX form, so the interpreter computes the values; the warning names op and line.
     """
 
-    def __init__(self, program: Program, wanted: Sequence[Value], *, interpreted: bool = False) -> None:
+    def __init__(self, program: Program, values: Sequence[Value], *, interpreted: bool = False) -> None:
         self._program = program
-        self._wanted = list(dict.fromkeys(wanted))
+        self._values = list(dict.fromkeys(values))
         self._stored = [item.value for kind in (program.parameters, program.buffers) for item in kind.values()]
         self._executable: Any = None
-        if not interpreted and self._wanted:
+        if not interpreted and self._values:
             from ..compiled.executable import Executable  # which imports ONNX Runtime
 
             try:
-                self._executable = Executable(program, self._wanted, self._stored, provider="cpu")
+                self._executable = Executable(program, self._values, self._stored, provider="cpu")
             except ConversionError as error:
                 if input_symbols(program.inputs) and not isinstance(error, UnsupportedOperators):
                     raise
                 warnings.warn(f"{IN_INTERPRETER}: {error}", stacklevel=2)
 
     def run(self, feeds: Mapping[Value, Array]) -> dict[Value, Array]:
-        """Compute the wanted values from an array for each input and each stored value."""
-        if not self._wanted:
+        """Compute the values from an array for each input and each stored value."""
+        if not self._values:
             return {}
         if self._executable is not None:
             try:
-                return dict(zip(self._wanted, self._executable.run(feeds), strict=True))
+                return dict(zip(self._values, self._executable.run(feeds), strict=True))
             except IndexError:
                 _require_rates(self._program, feeds)
                 raise
         inputs = [feeds[value] for value in self._program.inputs]
         stored = {value: feeds[value] for value in self._stored}
-        return dict(zip(self._wanted, execute(self._program, inputs, wanted=self._wanted, stored=stored), strict=True))
+        return dict(zip(self._values, execute(self._program, inputs, wanted=self._values, stored=stored), strict=True))
 
 
 def _require_rates(program: Program, feeds: Mapping[Value, Array]) -> None:
@@ -113,9 +113,9 @@ class ProgramRunner:
         self.parameters = {values[name]: parameter for name, parameter in traced.parameters.items()}
         self.forward = self.computation((*self.program.outputs, *self.program.updates.values()))
 
-    def computation(self, wanted: Sequence[Value]) -> Computation:
+    def computation(self, values: Sequence[Value]) -> Computation:
         """Return a `Computation` of other values of the program."""
-        return Computation(self.program, wanted, interpreted=self.interpreted)
+        return Computation(self.program, values, interpreted=self.interpreted)
 
     def feeds(self, inputs: Sequence[Array]) -> dict[Value, Array]:
         """Return the values that a run needs: inputs, values of the Parameters, and new random numbers."""

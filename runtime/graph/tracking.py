@@ -34,13 +34,13 @@ class TrackedRunner:
         count = len(runner.program.nodes)
         forward = {value for node in whole.nodes[:count] for value in node.outputs}
         gradients = (*self.gradients.input_gradients, *self.gradients.parameter_gradients.values())
-        wanted = [value for value in gradients if value is not None]
+        gradient_values = [value for value in gradients if value is not None]
         used_values = [value for node in whole.nodes[count:] for value in node.inputs if value is not None]
         sampled = [value for node in random_nodes(whole) for value in node.outputs]
-        saved = [value for value in dict.fromkeys((*used_values, *wanted, *sampled)) if value in forward]
+        saved = [value for value in dict.fromkeys((*used_values, *gradient_values, *sampled)) if value in forward]
         self._saved = [*saved, *_size_sources(whole, count, saved)]
         self._seeds = whole.inputs[len(runner.program.inputs) :]
-        self._wanted = wanted
+        self._gradient_values = gradient_values
         self._backward_program = _backward(whole, count, self._saved)
 
     @cached_property
@@ -50,7 +50,7 @@ class TrackedRunner:
 
     @cached_property
     def _backward(self) -> Computation:
-        return Computation(self._backward_program, self._wanted, interpreted=self.runner.interpreted)
+        return Computation(self._backward_program, self._gradient_values, interpreted=self.runner.interpreted)
 
     def run(self, recording: tape.Tape, tensors: Sequence[Any], inputs: Sequence[Array]) -> list[Tensor]:
         """Run the program on `inputs`, the arrays of `tensors`, record the run, and return the outputs.

@@ -77,9 +77,9 @@ class Subgraph:
         return replace(self, nodes=tuple(node.with_inputs(names) for node in self.nodes))
 
 
-def live_nodes(nodes: list[OnnxNode], wanted: set[str]) -> list[OnnxNode]:
-    """Return the nodes that the tensors `wanted` depend on, without optional outputs that nothing uses."""
-    used_names = set(wanted)
+def live_nodes(nodes: list[OnnxNode], results: set[str]) -> list[OnnxNode]:
+    """Return the nodes that the tensors `results` depend on, without optional outputs that nothing uses."""
+    used_names = set(results)
     kept: list[OnnxNode] = []
     for node in reversed(nodes):
         if not used_names.intersection(node.outputs):

@@ -100,9 +100,9 @@ def value_and_grad(
         seeds = check_cotangents(program, cotangents)
     backward = gradient_program(program)
     gradients = [*backward.input_gradients, *backward.parameter_gradients.values()]
-    wanted = [*program.outputs, *(value for value in gradients if value is not None)]
-    results = execute(backward.program, [*inputs, *seeds], wanted=wanted)
-    computed = dict(zip(wanted, results, strict=True))
+    values = [*program.outputs, *(value for value in gradients if value is not None)]
+    results = execute(backward.program, [*inputs, *seeds], wanted=values)
+    computed = dict(zip(values, results, strict=True))
     of_inputs = tuple(
         None if not is_floating(array.dtype) else np.zeros_like(array) if value is None else computed[value]
         for value, array in zip(backward.input_gradients, inputs, strict=True)

@@ -48,20 +48,20 @@ def _has_symbols(program: Program) -> bool:
     return bool(program.symbol_readings) or bool(input_symbols(program.inputs))
 
 
-def plan(program: Program, wanted: Sequence[Value], *, every_boundary: bool = False) -> list[Step]:
-    """Return the steps for the nodes that `wanted` (and, on request, every boundary) needs, in order."""
-    key = (tuple(wanted), every_boundary)
+def plan(program: Program, values: Sequence[Value], *, every_boundary: bool = False) -> list[Step]:
+    """Return the steps for the nodes that `values` (and, on request, every boundary) need, in order."""
+    key = (tuple(values), every_boundary)
     plans: dict[Any, list[Step]] = program.__dict__.setdefault("_plans", {})
     if key not in plans:
-        plans[key] = _plan(program, wanted, every_boundary)
+        plans[key] = _plan(program, values, every_boundary)
     return plans[key]
 
 
-def _plan(program: Program, wanted: Sequence[Value], every_boundary: bool) -> list[Step]:
-    used_later = set(program.constant_data).union(program.inputs, wanted)  # or kept
+def _plan(program: Program, values: Sequence[Value], every_boundary: bool) -> list[Step]:
+    used_later = set(program.constant_data).union(program.inputs, values)  # or kept
     steps: list[Step] = []
     symbol_readings, symbolic = program.symbol_readings, _has_symbols(program)
-    for node in reversed(share_forward(_required_nodes(program, wanted, every_boundary), wanted)):
+    for node in reversed(share_forward(_required_nodes(program, values, every_boundary), values)):
         operands = [value for value in node.inputs if value is not None]
         last_uses = {value for value in (*operands, *node.outputs) if value not in used_later}
         steps.append(_step(node, tuple(last_uses), tuple(symbol_readings.get(node, ())), symbolic))
@@ -70,9 +70,9 @@ def _plan(program: Program, wanted: Sequence[Value], every_boundary: bool) -> li
     return [_with_size_checks(step, checked) for step in reversed(steps)]
 
 
-def _required_nodes(program: Program, wanted: Sequence[Value], every_boundary: bool) -> list[Node]:
-    """Return the nodes on which `wanted` depends, through operands or through sizes, in order."""
-    needed = set(wanted)
+def _required_nodes(program: Program, values: Sequence[Value], every_boundary: bool) -> list[Node]:
+    """Return the nodes on which `values` depend, through operands or through sizes, in order."""
+    needed = set(values)
     nodes: list[Node] = []
     node_of = {reading.symbol: node for node, readings in program.symbol_readings.items() for reading in readings}
     determining: set[Node] = set()

@@ -9,7 +9,7 @@ from ..ir.types import Node, Value
 from ..ops.registry import get
 
 
-def share_forward(nodes: list[Node], wanted: Iterable[Value]) -> list[Node]:
+def share_forward(nodes: list[Node], values: Iterable[Value]) -> list[Node]:
     """Replace each node by one on the same operands whose op extends the node's op, if there is one.
 
     A `vjp` rule that needs intermediate results of the forward pass calls the op that extends its own and uses the
@@ -18,14 +18,14 @@ def share_forward(nodes: list[Node], wanted: Iterable[Value]) -> list[Node]:
 
     Args:
         nodes: in order of computation.
-        wanted: the values that are returned.
+        values: the values that are returned.
     """
     pairs = [(node, get(node.op).base_op) for node in nodes]
     if all(op is None for _, op in pairs):
         return nodes
     same = _casts(nodes)
     extending = {(op.name, _operands(node, same)): node for node, op in pairs if op is not None}
-    used_values = {value for node in nodes for value in node.inputs} | set(wanted)
+    used_values = {value for node in nodes for value in node.inputs} | set(values)
     result: list[Node] = []
     joined: set[Node] = set()
     for node in nodes:

@@ -66,8 +66,8 @@ class CompiledStep:
         self.extra_inputs = {name: value for name, value in constant.items() if name in extra_inputs}
         self.fixed = constant.keys() - extra_inputs
         self._scaled = step.loss_scaler is not None
-        wanted = [traced.loss, traced.overflow] if self._scaled else [traced.loss]
-        self.resident = Resident(program, wanted, list(self.extra_inputs.values()), provider, traced.printed_values)
+        results = [traced.loss, traced.overflow] if self._scaled else [traced.loss]
+        self.resident = Resident(program, results, list(self.extra_inputs.values()), provider, traced.printed_values)
         self.traced = replace(traced, program=program.without_data())
 
     def _sizes(self) -> list[dict[int, tuple[int, ...]]]:

@@ -28,7 +28,7 @@ class Resident:
 
     Args:
         program: the program; its buffers with an update are the state.
-        wanted: the values that a run returns, with known shapes.
+        results: the values that a run returns, with known shapes.
         extra_inputs: other parameters and buffers whose data each run gets; the rest is constant in the model.
         provider: "cpu", "cuda", or None for the best one available.
         extra_outputs: additional values that a run returns, of any shape.
@@ -46,7 +46,7 @@ class Resident:
     def __init__(
         self,
         program: Program,
-        wanted: Sequence[Value],
+        results: Sequence[Value],
         extra_inputs: Sequence[Value] = (),
         provider: str | None = None,
         extra_outputs: Sequence[Value] = (),
@@ -60,7 +60,7 @@ class Resident:
         draws = independent_draws(program) if fixed else []
         self.executable = Executable(
             draws_as_inputs(program, draws),
-            [*wanted, *extra_outputs, *program.updates.values()],
+            [*results, *extra_outputs, *program.updates.values()],
             [*self._state.values(), *extra_inputs],
             provider,
             cuda_graph=fixed,
@@ -68,7 +68,7 @@ class Resident:
         drawn = [node.outputs[0] for node in draws]
         used_inputs = self.executable.inputs if fixed else {}
         self._inputs = {value: self._place(value.type) for value in (*inputs, *drawn) if value in used_inputs}
-        self._results = [self._place(value.type) for value in wanted]
+        self._results = [self._place(value.type) for value in results]
         self._draws = Draws(program, {node: self._inputs[node.outputs[0]] for node in draws}, self._provider)
         self._places = [{name: self._place(value.type) for name, value in self._state.items()} for _ in range(2)]
         self._prepare()
@@ -115,7 +115,7 @@ class Resident:
             self._places[0][name].update_inplace(ort_value(array))
 
     def run(self, feeds: Mapping[Value, Array]) -> list[Array]:
-        """Run the program on inputs and `extra_inputs`, update the state, and return wanted values and extra outputs.
+        """Run the program on inputs and `extra_inputs`, update the state, and return results and extra outputs.
 
         Raises:
             SessionError: ONNX Runtime fails; the state stays unchanged.
