@@ -233,13 +233,13 @@ def _finish(results: Sequence[Result], verbose: bool, output: str) -> NoReturn:
     counts: Counter[str] = Counter(result.outcome for result in results)
     echo("")
     for outcome in MARKS:  # the worst first
-        these = [result for result in results if result.outcome == outcome]
-        shown = these if verbose else [] if outcome == "holds" else these[:SHOWN]
+        of_outcome = [result for result in results if result.outcome == outcome]
+        shown = of_outcome if verbose else [] if outcome == "holds" else of_outcome[:SHOWN]
         for result in shown:
             why = "" if result.holds_in_full else f": {result.cause or result.reason}"
             echo(f"{MARKS[outcome]} {visible_name(result.model)}{why}")
-        if outcome != "holds" and len(these) > len(shown):
-            echo(f"  ... and {len(these) - len(shown)} more (-v lists all)")
+        if outcome != "holds" and len(of_outcome) > len(shown):
+            echo(f"  ... and {len(of_outcome) - len(shown)} more (-v lists all)")
     words = ", ".join(f"{counts[outcome]} {outcome}" for outcome in MARKS if counts[outcome])
     seconds, memory = sum(result.seconds for result in results), max((result.memory for result in results), default=0)
     took = f"{time_in_words(seconds)} of processes, {size_in_words(memory)} at most"
