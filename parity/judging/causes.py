@@ -90,8 +90,8 @@ def add_causes(
     if not paths or not isinstance(reference, HasProgram):
         return
     run = replace(noise.run, dtype="float64").want(grads=grads)
-    their_parameters, parameters = (
-        {name: info.data.astype(np.float64) for name, info in one.parameters().items()} for one in (side, reference)
+    candidate_parameters, reference_parameters = (
+        {name: info.data.astype(np.float64) for name, info in s.parameters().items()} for s in (side, reference)
     )
     evidence = Evidence(
         truth,
@@ -99,8 +99,8 @@ def add_causes(
         partial(_error_that_passes, noise, truth) if check == "rounding" else lambda key: noise.error(key, "meaning"),
         noise.run.dtype,
         run.wanted.grads and not records.faults.broken,
-        their_parameters,
-        parameters,
+        candidate_parameters,
+        reference_parameters,
         end_to_end=feeding != "isolated",
         budget=budget,
     )
@@ -139,10 +139,10 @@ def add_causes(
         cell.add_graph(graph)
         if path in diagnosis.failing:
             number, program = diagnosis.failing[path]
-            theirs = diagnosis.candidate_call(number)
+            candidate_program = diagnosis.candidate_call(number)
             of_file = diagnosis.candidate is not None and is_imported(diagnosis.candidate.program)
-            changed = None if theirs is not None else diagnosis.changed.get(path)
-            report.reproducible.append(FailingCell(path, side.name, program, theirs, of_file, changed))
+            changed = None if candidate_program is not None else diagnosis.changed.get(path)
+            report.reproducible.append(FailingCell(path, side.name, program, candidate_program, of_file, changed))
 
 
 def _explains(
@@ -180,8 +180,8 @@ class _AsFile:
         """Return fewer causes of a Cell than are known, and its graph; None if there are none."""
         if self.diagnosis is None:
             return None
-        found = self.diagnosis.causes(path, "")
-        return (found, self.diagnosis.graph(path)) if found and (not known or len(found) < len(known)) else None
+        causes = self.diagnosis.causes(path, "")
+        return (causes, self.diagnosis.graph(path)) if causes and (not known or len(causes) < len(known)) else None
 
 
 def add_roundings(report: Report, reference: Side, side: ExportedSide, noise: Noise) -> None:
@@ -193,7 +193,7 @@ def add_roundings(report: Report, reference: Side, side: ExportedSide, noise: No
         side: the side that ONNX Runtime runs.
         noise: the reference's rounding error in isolated runs.
     """
-    known = {one.path for one in report.reproducible}
+    known = {failing_cell.path for failing_cell in report.reproducible}
     failing = {
         p for p, cell in report.cells.items() if p not in known and any(_is_rounding(c, side) for c in cell.failures)
     }

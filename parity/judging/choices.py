@@ -132,8 +132,8 @@ class _Search:
         places = list(self._places())
         operands = [value for place in places for node in place.chain for value in node.inputs[1:]]
         ends = [value for place in places for value in (place.source.inputs[0], *place.source.outputs)]
-        wanted = [value for value in dict.fromkeys([*operands, *ends]) if value is not None]
-        self.arrays = self.network.compute(wanted) if wanted else {}
+        values = [value for value in dict.fromkeys([*operands, *ends]) if value is not None]
+        self.arrays = self.network.compute(values) if values else {}
         for place in places:
             self._add(place)
         return self.choices

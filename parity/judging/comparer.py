@@ -161,7 +161,7 @@ class Comparer:
             fields = self.values.of(check, keys[0], sides[1], sides[0], working, self.values.group_size(path, call))
             if fields["status"] == PASS:
                 whole = path, self._make_comparison(check, "input gradient", " = ".join(slots), call, fields)
-                result = [one for one in result if one not in of_parts] + [whole]
+                result = [pair for pair in result if pair not in of_parts] + [whole]
         return result
 
     def _compare_gradients(self, check: str, boundary: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:

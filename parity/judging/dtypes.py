@@ -18,12 +18,12 @@ def compare_dtypes(side: Side, run: Run, reference: Records) -> list[tuple[str, 
         run: a run end to end in the working dtype.
         reference: the reference's records of that run.
     """
-    found: list[tuple[str, Comparison]] = []
+    failures: list[tuple[str, Comparison]] = []
     for key, value in side.run(run).values.items():
         needed = reference.values.get(key, value).dtype
         if key.kind == OUTPUT and value.dtype != needed:
             reason = f"dtype {value.dtype.name}, needed {needed.name}, where the rest is {run.dtype}"
             fields = {"status": FAIL, "reason": reason, "dtype": value.dtype.name, "shape": value.shape}
             compared = Comparison(side.name, "meaning", "end to end", OUTPUT, key.slot, key.call, **fields)
-            found.append((key.path, compared))
-    return found
+            failures.append((key.path, compared))
+    return failures

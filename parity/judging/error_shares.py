@@ -26,17 +26,19 @@ class SharesOfError:
     Attributes:
         truth: the reference's records in float64, with its gradients end to end.
         loss: whether the network has a loss.
-        found: the shares, one for each side at most.
+        shares: the shares, one for each side at most.
     """
 
     truth: Records
     loss: bool
-    found: list[ErrorShares] = field(default_factory=list)
+    shares: list[ErrorShares] = field(default_factory=list)
     _isolated: dict[str, tuple[str, dict[str, float]]] = field(default_factory=dict)
 
-    def add_isolated(self, side: str, check: str, records: Records, found: Iterable[tuple[str, Comparison]]) -> None:
+    def add_isolated(
+        self, side: str, check: str, records: Records, comparisons: Iterable[tuple[str, Comparison]]
+    ) -> None:
         """Compute the shares of a side, from the first isolated run in which a Cell's forward pass fails."""
-        if side not in self._isolated and any(c.status == FAIL and c.kind in OUTPUTS for _, c in found):
+        if side not in self._isolated and any(c.status == FAIL and c.kind in OUTPUTS for _, c in comparisons):
             self._isolated[side] = check, _shares(self.truth, records)
 
     def needs_inner_values(self, side: str, check: str) -> bool:
@@ -57,7 +59,7 @@ class SharesOfError:
         total = _total(self.truth, records)
         if total is not None and all(map(math.isfinite, (total, *shares.values()))):
             errors = _end_to_end(self.truth, records) if self.needs_inner_values(side, check) else {}
-            self.found.append(ErrorShares(side, check, self.loss, total, shares, errors))
+            self.shares.append(ErrorShares(side, check, self.loss, total, shares, errors))
 
 
 def _shares(truth: Records, isolated: Records) -> dict[str, float]:

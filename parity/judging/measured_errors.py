@@ -100,17 +100,17 @@ class ReferenceNoise(ABC, Generic[ErrorKey]):
 
 
 def remeasure(
-    found: Result, compare: Callable[[], Result], *measures: tuple[Callable[[Result], bool], Callable[[], bool]]
+    result: Result, compare: Callable[[], Result], *measures: tuple[Callable[[Result], bool], Callable[[], bool]]
 ) -> Result:
     """Return the result of a comparison after measuring the reference's own errors as often as needed.
 
     Args:
-        found: result of the first comparison.
+        result: that of the first comparison.
         compare: compares again, with the errors measured so far.
         measures: pairs of functions, applied in order: the first returns whether a result requires more measurements;
             the second measures more, and returns False if there is nothing more to measure.
     """
     for is_needed, measure in measures:
-        while is_needed(found) and measure():
-            found = compare()
-    return found
+        while is_needed(result) and measure():
+            result = compare()
+    return result

@@ -94,10 +94,10 @@ def _agree(computed: Computed, sides: Implementations, feeding: str, path: str) 
     first, second = (computed.get((side, feeding), {}) for side in (sides.interpreter, sides.runtime))
     shared = [key for key in first if key in second and (feeding != "isolated" or key.path == path)]
     for key in shared:
-        (one, bar), (other, other_bar) = first[key], second[key]
-        if one.shape != other.shape:
+        (array, bar), (other_array, other_bar) = first[key], second[key]
+        if array.shape != other_array.shape:
             return False
-        apart = np.abs(one.astype(np.float64) - other.astype(np.float64)).max(initial=0.0)
+        apart = np.abs(array.astype(np.float64) - other_array.astype(np.float64)).max(initial=0.0)
         if not apart <= bar + other_bar:
             return False
     return bool(shared)

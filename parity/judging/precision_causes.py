@@ -30,12 +30,12 @@ def add_precision_causes(report: Report, reference: Side, side: Side) -> None:
     try:
         with warnings_as_notes():
             run = Run(report.dtype, FORWARD)
-            ours, theirs = (one.in_interpreter(run).program for one in (reference, side))
+            reference_program, candidate_program = (s.in_interpreter(run).program for s in (reference, side))
     except CellbridgeError:  # one of them isn't known as a program
         return
     for path in paths:
-        known = Counter(str(node.attributes["dtype"]) for node in _roundings(ours, path, report.dtype))
-        for node in _roundings(theirs, path, report.dtype):
+        known = Counter(str(node.attributes["dtype"]) for node in _roundings(reference_program, path, report.dtype))
+        for node in _roundings(candidate_program, path, report.dtype):
             dtype = str(node.attributes["dtype"])
             known[dtype] -= 1
             if known[dtype] < 0 and all(cause.candidate_value != dtype for cause in report.cells[path].causes):

@@ -96,7 +96,7 @@ class RunJudge:
     def settle(
         self,
         check: str,
-        found: CellComparisons,
+        comparisons: CellComparisons,
         compare: Callable[[], CellComparisons],
         is_wrong: Callable[[CellComparisons], bool] = fails,
         *,
@@ -108,7 +108,7 @@ class RunJudge:
 
         Args:
             check: "meaning" or "rounding".
-            found: the comparisons by the errors that were measured before.
+            comparisons: the comparisons by the errors that were measured before.
             compare: compares again, by those measured since.
             is_wrong: whether comparisons say that the side is wrong.
             may_be_noise: whether they may still say so because of rounding; `is_wrong` if None.
@@ -121,9 +121,9 @@ class RunJudge:
             measures.append((may_be, lambda: noise.allow_rounded_numbers(self.rounded)))
         if samples:  # a computation that loses digits may amplify small errors
             measures.append((may_be, lambda: noise.sample(check)))
-        found = remeasure(found, compare, *measures)
-        if bounds and check == "rounding" and may_be(found):
-            failing = sorted({path for path, c in found if c.status == FAIL})
+        comparisons = remeasure(comparisons, compare, *measures)
+        if bounds and check == "rounding" and may_be(comparisons):
+            failing = sorted({path for path, c in comparisons if c.status == FAIL})
             if noise.compute_bounds(failing):
-                found = compare()
-        return found
+                comparisons = compare()
+        return comparisons

@@ -80,27 +80,27 @@ class SecondCall:
         if not side.capabilities.calls.keeps_state or self._reference is None:
             return []
         run, truth, noise = self._reference
-        found = self._compare(side, run, truth, noise)
-        if replays_choices and fails(found):
+        comparisons = self._compare(side, run, truth, noise)
+        if replays_choices and fails(comparisons):
             choices = self.choices.of(run, self.reference.run(run.want(inner=True)))
             run = replace(run, reference=replace(run.reference, choices=choices))
             noise = Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
-            found = self._compare(side, run, truth, noise)
-        if fails(found) and side.capabilities.has_cells:
+            comparisons = self._compare(side, run, truth, noise)
+        if fails(comparisons) and side.capabilities.has_cells:
             of_root = self.evidence.get(side.name)
             inside = self._failing_cells(side, run)
             if not inside and of_root is not None:
                 self.evidence[side.name] = of_root
-            found = inside + found
-        return found
+            comparisons = inside + comparisons
+        return comparisons
 
     def _failing_cells(self, side: Side, run: Run) -> list[tuple[str, Comparison]]:
         """Return what fails in the second call of Cells on the reference's inputs; nothing if the root alone does."""
         truth = self.reference.run(run.want(inner=True))
         run = replace(run, feed=truth).want(inner=True)
         noise = Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
-        found = self._compare(side, run, truth, noise, ISOLATED)
-        failing = [(path, replace(c, probe=A_CALL_BEFORE)) for path, c in found if c.status == FAIL]
+        comparisons = self._compare(side, run, truth, noise, ISOLATED)
+        failing = [(path, replace(c, probe=A_CALL_BEFORE)) for path, c in comparisons if c.status == FAIL]
         return failing if any(path for path, _ in failing) else []
 
     def _compare(
@@ -112,10 +112,10 @@ class SecondCall:
             values=values,
         )  # fmt: skip
         records = side.run(run)
-        found = judge.judge("meaning", records)
-        if fails(found):
+        comparisons = judge.judge("meaning", records)
+        if fails(comparisons):
             self.evidence[side.name] = truth, records, noise
-        return found
+        return comparisons
 
     @cached_property
     def _reference(self) -> tuple[Run, Records, Noise] | None:

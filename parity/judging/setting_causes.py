@@ -30,8 +30,8 @@ def causes_of_settings(
         evidence: what the candidate computed.
         run: the settings of the reference's isolated run in float64.
     """
-    ours = reference.settings(path)
-    names = [name for name in ours if name in candidate and ours[name] != candidate[name]]
+    settings = reference.settings(path)
+    names = [name for name in settings if name in candidate and settings[name] != candidate[name]]
     if not names or len(names) > MAX_SETTINGS or NOT_TRIED & {*names} or evidence.of_reference_holds(path):
         return []
     for chosen in _subsets(names):
@@ -39,7 +39,7 @@ def causes_of_settings(
         if agreement.holds:
             return [
                 replace(
-                    _cause(name, ours, candidate),
+                    _cause(name, settings, candidate),
                     error=agreement.relative,
                     gradients=agreement.gradients,
                     together=len(chosen),
@@ -72,13 +72,13 @@ def _subsets(names: list[str]) -> Iterator[list[str]]:
         yield names
 
 
-def _cause(name: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Cause:
-    here, there = (visible_name(str(side[name])) for side in (ours, theirs))
+def _cause(name: str, reference: Mapping[str, Any], candidate: Mapping[str, Any]) -> Cause:
+    reference_text, candidate_text = (visible_name(str(side[name])) for side in (reference, candidate))
     return Cause(
         "attribute",
-        f"{visible_name(name)} is {there} in the candidate, {here} in the reference",
-        f"{visible_name(ours['class'])}(..., {visible_name(name)}={here})",
+        f"{visible_name(name)} is {candidate_text} in the candidate, {reference_text} in the reference",
+        f"{visible_name(reference['class'])}(..., {visible_name(name)}={reference_text})",
         attribute=name,
-        reference_value=ours[name],
-        candidate_value=theirs[name],
+        reference_value=reference[name],
+        candidate_value=candidate[name],
     )

@@ -84,27 +84,27 @@ class _Search:
 
     def state(self, path: str) -> list[Cause]:
         """Return what is kept that makes a Cell fail; nothing if the sides differ without it, too."""
-        ours, theirs = (_of_cell(kept, path) for kept in self._kept)
-        for names in _choices(theirs, ours):
+        reference_kept, candidate_kept = (_of_cell(kept, path) for kept in self._kept)
+        for names in _choices(candidate_kept, reference_kept):
             agreement = self._agreement(path, [], names)
             if agreement.holds:
                 words = f"{_listed(names, path)} from one call to the next"
-                summary = f"the candidate keeps {words}, the reference {_contrast(names, ours)}"
+                summary = f"the candidate keeps {words}, the reference {_contrast(names, reference_kept)}"
                 return [self._cause(summary, f"don't keep {words}", agreement, names)]
-        for names in _choices(ours, theirs):
+        for names in _choices(reference_kept, candidate_kept):
             agreement = self._agreement(path, names, [])
             if agreement.holds:
                 words = f"{_listed(names, path)} from one call to the next"
-                summary = f"the reference keeps {words}, the candidate {_contrast(names, theirs)}"
+                summary = f"the reference keeps {words}, the candidate {_contrast(names, candidate_kept)}"
                 return [self._cause(summary, f"keep {words}", agreement, names)]
-        for names in _choices({name: ours[name] for name in ours if name in theirs}, {}):
+        for names in _choices({name: reference_kept[name] for name in reference_kept if name in candidate_kept}, {}):
             agreement = self._agreement(path, names, names)
             if agreement.holds:
                 summary = f"a call leaves another {_listed(names, path)} in the candidate than in the reference"
                 return [self._cause(summary, "", agreement, names)]
         return []
 
-    def _agreement(self, path: str, ours: Names, theirs: Names) -> Agreement:
+    def _agreement(self, path: str, reference_names: Names, candidate_names: Names) -> Agreement:
         """Return how the sides agree in a Cell if names of each are put back to what they were before all calls.
 
         End to end, the outputs of the root are compared.
@@ -113,22 +113,22 @@ class _Search:
             BudgetSpentError: nothing may be computed any more.
         """
         path = path if self.run.feed is not None else ""
-        for _ in (*ours[:1], *theirs[:1]):
+        for _ in (*reference_names[:1], *candidate_names[:1]):
             self.evidence.spend_run()
         try:
             evidence = self.evidence.of_reference
-            if ours:
-                truth = self.reference.run(self._forgetting(ours))
+            if reference_names:
+                truth = self.reference.run(self._forgetting(reference_names))
                 evidence = replace(evidence, truth=truth, candidate=truth)
             records = self.evidence.candidate
-            if theirs:
-                records = self.side.run(self._forgetting(theirs))
+            if candidate_names:
+                records = self.side.run(self._forgetting(candidate_names))
             return evidence.judge_records(path, records)
         except CellbridgeError:  # it doesn't run without them
             return Agreement(0.0, 0.0, 0, frozenset(), gradients=False)
 
     def _cause(self, summary: str, fix: str, agreement: Agreement, names: Names) -> Cause:
-        ours, theirs = self._kept
+        reference_kept, candidate_kept = self._kept
         return Cause(
             "state",
             summary,
@@ -136,8 +136,8 @@ class _Search:
             agreement.relative,
             agreement.gradients,
             attribute=names[0].name if len(names) == 1 else "",
-            reference_value=ours.get(names[0]),
-            candidate_value=theirs.get(names[0]),
+            reference_value=reference_kept.get(names[0]),
+            candidate_value=candidate_kept.get(names[0]),
             calls=len(self.run.call.before) or 1,
         )
 

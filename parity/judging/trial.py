@@ -134,7 +134,7 @@ class Trial:
         settings = replace(self.options, model=self.options.model or self.truth.calls[0].class_name)
         report = empty_report(settings, self.reference.name, [side.name for side in self.sides], self.cells)
         report.probes = [] if self.prober is None else self.prober.judged
-        report.error_shares = self._shares.found
+        report.error_shares = self._shares.shares
         return report
 
     def noise(self, feeding: str, dtype: str) -> Noise:
@@ -154,29 +154,34 @@ class Trial:
             feedings: where Cells have their inputs from; a side without Cells is judged end to end alone.
         """
         self._search.judged.append(side)
-        found = self._judge(side, feedings)
-        if fails(found) and not self._has_looked_for_choices and self._choices.may_order and self._replay_choices():
+        comparisons = self._judge(side, feedings)
+        if (
+            fails(comparisons)
+            and not self._has_looked_for_choices
+            and self._choices.may_order
+            and self._replay_choices()
+        ):
             self._noises.clear()
             self._search.forget(side)
             if self.prober is not None:
                 self.prober.restart(side, self.replayed)
-            found = self._judge(side, feedings)
-        return found + self._operator_faults(side)
+            comparisons = self._judge(side, feedings)
+        return comparisons + self._operator_faults(side)
 
     def _operator_faults(self, side: Side) -> CellComparisons:
         """Return a comparison for each gradient that torch computes wrongly and that was replaced."""
         if not self.options.grads or not side.capabilities.gradients:
             return []
         reason = f"{self.reference.name}'s gradient is wrong here, and was replaced by the right one"
-        found = []
+        comparisons = []
         for fault in self.truth.faults.operators:
             wrong = Comparison(
                 side.name, "meaning", ISOLATED, "input gradient", fault.operator, 1, REFERENCE_WRONG, reason
             )
-            found += self._assign_to_known_cells([(fault.path, wrong)])
-            cell = self.cells[found[-1][0]]
+            comparisons += self._assign_to_known_cells([(fault.path, wrong)])
+            cell = self.cells[comparisons[-1][0]]
             cell.wrong_side, cell.wrong_side_reason = self.reference.name, fault.sentence
-        return self.selected(found)
+        return self.selected(comparisons)
 
     def _replay_choices(self) -> bool:
         """Look for what the reference has chosen, to replay it on other sides; return False if there is nothing."""
@@ -190,10 +195,10 @@ class Trial:
         grads = self.options.grads and can.gradients
         feedings = [feeding for feeding in feedings if can.has_cells or feeding == END_TO_END]
         self.progress.stage(side.name, len(can.checks) * len(feedings))
-        found: CellComparisons = []
+        result: CellComparisons = []
         left_out: CellComparisons = []
         if can.gradients:
-            found += compare_parameters(side.name, self.reference.parameters(), side.parameters(), self.owners)
+            result += compare_parameters(side.name, self.reference.parameters(), side.parameters(), self.owners)
         for feeding in feedings:
             if feeding == END_TO_END and any(c.status != PASS for _, c in left_out):
                 wrong = ", ".join(sorted({path or "(root)" for path, c in left_out if c.status != PASS}))
@@ -216,35 +221,35 @@ class Trial:
                 )
                 run = replace(noise.run, dtype=dtype).want(grads=grads)
                 if check == "meaning":
-                    comparisons = self._judge_meaning(side, run, judge, found)
+                    comparisons = self._judge_meaning(side, run, judge, result)
                 else:
-                    comparisons = self._judge_rounding(side, run, judge, found)
+                    comparisons = self._judge_rounding(side, run, judge, result)
                 left_out += [(path, c) for path, c in comparisons if not self.options.selects(path)]
-                found += comparisons
+                result += comparisons
                 self.progress.advance()
                 if self.options.fail_fast and any(c.status != PASS for _, c in self.selected(comparisons)):
-                    return self.selected(found)
-        if self.options.dtype == "float64" and can.numbers.own_precision and not can.is_port and not fails(found):
+                    return self.selected(result)
+        if self.options.dtype == "float64" and can.numbers.own_precision and not can.is_port and not fails(result):
             natural_run = replace(self.replayed, dtype=self.working_dtype, wanted=OUTPUTS)
-            found += compare_dtypes(side, natural_run, self.noise(END_TO_END, self.working_dtype).first)
-        if not fails(found):
-            found += self._second_call.judge(side, replays_choices=bool(self.replayed.reference.choices))
-        if self.prober is not None and not fails(found):
-            found += self._probe(self.prober, side)
-        return self.selected(found)
+            result += compare_dtypes(side, natural_run, self.noise(END_TO_END, self.working_dtype).first)
+        if not fails(result):
+            result += self._second_call.judge(side, replays_choices=bool(self.replayed.reference.choices))
+        if self.prober is not None and not fails(result):
+            result += self._probe(self.prober, side)
+        return self.selected(result)
 
     def _probe(self, prober: Prober, side: Side) -> CellComparisons:
         """Return the failures on the first further inputs that a side fails on."""
         self.progress.stage(f"{side.name} on further inputs", None)
-        found = self._assign_to_known_cells(prober.judge(side))
-        own = [path for path, c in found if c.feeding == ISOLATED]
+        comparisons = self._assign_to_known_cells(prober.judge(side))
+        own = [path for path, c in comparisons if c.feeding == ISOLATED]
         if any(not self.options.selects(path) for path in own):  # what is left out differs
-            found = [(path, c) for path, c in found if path in own]
+            comparisons = [(path, c) for path, c in comparisons if path in own]
         self.notes += [note for note in prober.notes if note not in self.notes]
-        return found
+        return comparisons
 
-    def _judge_meaning(self, side: Side, run: Run, judge: RunJudge, found: CellComparisons) -> CellComparisons:
-        """Return the comparisons of a run in float64; `found` are the previous comparisons of this side."""
+    def _judge_meaning(self, side: Side, run: Run, judge: RunJudge, previous: CellComparisons) -> CellComparisons:
+        """Return the comparisons of a run in float64; `previous` are the earlier ones of this side."""
         comparer = judge.comparer
         if comparer.feeding == END_TO_END and self._shares.needs_inner_values(side.name, "meaning"):
             run = run.want(inner=True)
@@ -254,7 +259,7 @@ class Trial:
             return self._assign_to_known_cells(comparer.compare("meaning", records))
 
         # Cells that fail explain what fails end to end
-        samples = comparer.feeding != END_TO_END or not fails(found)
+        samples = comparer.feeding != END_TO_END or not fails(previous)
         comparisons = judge.settle("meaning", compare(), compare, samples=samples)
         if judge.values.passed and fails(comparisons):
             records = self._run_keeping_all(side, run, judge)
@@ -279,8 +284,8 @@ class Trial:
                 self._search.run(report, side, budget, on_probe)
         self._search.find_odd_one_out(report)
 
-    def _judge_rounding(self, side: Side, run: Run, judge: RunJudge, found: CellComparisons) -> CellComparisons:
-        """Return the comparisons of a run in the dtype of its noise; `found` are the previous ones of this side."""
+    def _judge_rounding(self, side: Side, run: Run, judge: RunJudge, previous: CellComparisons) -> CellComparisons:
+        """Return the comparisons of a run in the dtype of its noise; `previous` are the earlier ones of this side."""
         comparer = judge.comparer
         records = self._run(side, judge.values.dropping(run, "rounding"))
 
@@ -292,8 +297,8 @@ class Trial:
         if side.capabilities.numbers.quantized and fails(comparisons):
             records = self._run(side, replace(run, numbers=replace(run.numbers, same_codes=True)))
             comparisons = compare()
-        faulty = comparer.feeding == END_TO_END and fails(found)  # Cells, which explain what fails end to end
-        undecided = partial(_is_undecided, found=found)
+        faulty = comparer.feeding == END_TO_END and fails(previous)  # Cells, which explain what fails end to end
+        undecided = partial(_is_undecided, previous=previous)
         comparisons = judge.settle("rounding", comparisons, compare, undecided, bounds=not faulty)
         if judge.values.passed and fails(comparisons):
             records = self._run_keeping_all(side, run, judge)
@@ -320,14 +325,16 @@ class Trial:
         self.notes += [note for note in records.notes if note not in self.notes]
         return records
 
-    def _assign_to_known_cells(self, found: CellComparisons) -> CellComparisons:
+    def _assign_to_known_cells(self, comparisons: CellComparisons) -> CellComparisons:
         """Assign comparisons of Cells that the reference doesn't have to the root."""
-        return [(path if path in self.cells else "", comparison) for path, comparison in found]
+        return [(path if path in self.cells else "", comparison) for path, comparison in comparisons]
 
-    def selected(self, found: CellComparisons) -> CellComparisons:
+    def selected(self, comparisons: CellComparisons) -> CellComparisons:
         """Return the comparisons of the Cells that are to be judged."""
         return [
-            (path, comparison) for path, comparison in self._assign_to_known_cells(found) if self.options.selects(path)
+            (path, comparison)
+            for path, comparison in self._assign_to_known_cells(comparisons)
+            if self.options.selects(path)
         ]
 
 
@@ -357,7 +364,7 @@ def empty_report(
     )
 
 
-def _is_undecided(comparisons: CellComparisons, found: CellComparisons) -> bool:
+def _is_undecided(comparisons: CellComparisons, previous: CellComparisons) -> bool:
     """Whether rounding fails for a tensor for which no earlier comparison failed."""
-    failed = {(path, c.kind, c.tensor) for path, c in found if c.status == FAIL}
+    failed = {(path, c.kind, c.tensor) for path, c in previous if c.status == FAIL}
     return any(c.status == FAIL and (path, c.kind, c.tensor) not in failed for path, c in comparisons)

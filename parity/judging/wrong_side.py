@@ -41,10 +41,12 @@ def find_wrong_side(
         diagnosis: tells whether the reference's program has its gradients.
     """
     owner_of = owners(report.cells, *reference)
-    ours, theirs = (derivative_errors(*one, owner_of, report.seed) for one in _runs(reference, candidate, run))
+    reference_errors, candidate_errors = (
+        derivative_errors(*side_run, owner_of, report.seed) for side_run in _runs(reference, candidate, run)
+    )
     torch_alone: dict[str, DerivativeErrors] = {}
     for path in paths:
-        cell, first, second = report.cells[path], ours.get(path), theirs.get(path)
+        cell, first, second = report.cells[path], reference_errors.get(path), candidate_errors.get(path)
         if first is None or second is None:
             continue
         if first.is_wrong and second.is_right and not diagnosis.is_reference(path):
