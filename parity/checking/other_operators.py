@@ -9,7 +9,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...converter.capture.cell_hooks import CurrentCell, watch
 from ...converter.structure.program_names import named_modules
-from ..judging.probing.operations import watch as watch_operators
 from ..judging.probing.switches import SWITCHING
 from ..results.cell_report import CellReport
 from ..results.comparison import PASS
@@ -67,7 +66,7 @@ def _operators_of(side: TorchSide, paths: Set[str]) -> Operators:
     """Return the operators that each Cell calls in a run on the given inputs, those of inner ones apart."""
     cell = CurrentCell()
     with watch(side.module, cell, paths):
-        return watch_operators(side, _Operators(cell)).found
+        return side.watch_operators(_Operators(cell)).found
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]

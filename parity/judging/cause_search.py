@@ -10,9 +10,7 @@ from ..causes.cell_program import Network
 from ..causes.program_in_torch import program_in_torch
 from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
-from ..sides.abilities import HasProgram, RunsInOnnxRuntime
-from ..sides.exported_side import ExportedSide
-from ..sides.interpreter_side import InterpreterSide
+from ..sides.abilities import HasProgram, RunsInOnnxRuntime, RunsProgram
 from ..sides.records import Array, Key, Records
 from ..sides.run import Run
 from ..sides.side import Side
@@ -106,16 +104,16 @@ class CauseSearch:
                 return replace(self.noise(feeding, dtype).run, dtype=dtype).want(grads=False)
 
             add_runtime_causes(report, side, self.truth, run_of, budget)
-        if isinstance(side, ExportedSide):
+        if isinstance(side, RunsInOnnxRuntime):
             add_roundings(report, self.reference, side, self.noise("isolated", self.working_dtype))
 
     def find_odd_one_out(self, report: Report) -> None:
         """Name the implementation that is wrong, if the interpreter and ONNX Runtime have run a program."""
-        interpreter = next((side for side in self.judged if isinstance(side, InterpreterSide)), None)
+        interpreter = next((side for side in self.judged if isinstance(side, RunsProgram)), None)
         runtime = next((side for side in self.judged if isinstance(side, RunsInOnnxRuntime)), None)
         if interpreter is None or runtime is None or not any(self.failing_outputs.values()):
             return
         run = replace(self.noise("isolated", self.working_dtype).run, dtype="float64").want(grads=False)
-        network = Network.of(interpreter, run)
+        network = Network.of(interpreter.in_interpreter(), run)
         sides = Implementations(self.reference.name, interpreter.name, runtime.name)
         find_odd_one_out(report, sides, self.failing_outputs, lambda path: program_in_torch(network, path))

@@ -26,7 +26,6 @@ from ..results.cell_report import NOT_FOUND
 from ..results.comparison import FAIL, Comparison
 from ..results.hunk import NOWHERE
 from ..sides.abilities import HasProgram, HasSettings, ReadFromFile
-from ..sides.exported_side import ExportedSide
 from ..sides.imported import is_imported
 from ..sides.records import Key, Records
 from ..sides.run import Run
@@ -184,7 +183,7 @@ class _AsFile:
         return (causes, self.diagnosis.graph(path)) if causes and (not known or len(causes) < len(known)) else None
 
 
-def add_roundings(report: Report, reference: Side, side: ExportedSide, noise: Noise) -> None:
+def add_roundings(report: Report, reference: Side, side: Side, noise: Noise) -> None:
     """Keep the Cells in which ONNX Runtime isn't precise enough, isolated, to draw and to reproduce them.
 
     Args:

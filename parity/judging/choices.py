@@ -18,14 +18,13 @@ from ...runtime.ops.registry import evaluate, get, ops_with
 from ...runtime.programs.interpreter import bind
 from ..causes.cell_program import Network
 from ..results.notes import warnings_as_notes
-from ..sides.abilities import HasProgram
+from ..sides.abilities import HasProgram, RunsModule
 from ..sides.choices import Choice, IndexChoice, VectorChoice
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import INPUT, OUTPUT, Array, Key, Records
 from ..sides.run import Run
 from ..sides.side import Side
 from ..sides.torch_modes import OperatorNames
-from ..sides.torch_side import TorchSide
 
 DECOMPOSITIONS = frozenset({"_linalg_eigh", "_linalg_svd", "linalg_eig", "linalg_eigh", "linalg_svd"})
 """torch operators that leave the signs of vectors open."""
@@ -84,7 +83,7 @@ class ChoiceFinder:
         return self._may(ORDERS, INDICES)
 
     def _may(self, operators: Collection[str], ops: Collection[str]) -> bool:
-        if isinstance(self._reference, TorchSide):
+        if isinstance(self._reference, RunsModule):
             return not self.watched.names.isdisjoint(operators)
         if not isinstance(self._reference, HasProgram):
             return False

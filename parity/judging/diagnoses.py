@@ -10,11 +10,10 @@ from ..causes.cell_program import Network
 from ..causes.diagnose import Diagnosis
 from ..causes.evidence import Evidence
 from ..results.notes import warnings_as_notes
-from ..sides.abilities import HasProgram
+from ..sides.abilities import HasProgram, RunsModule
 from ..sides.cell_capture import cell_in_interpreter
 from ..sides.run import Run
 from ..sides.side import Side
-from ..sides.torch_side import TorchSide
 from .networks import network_of
 
 
@@ -46,7 +45,7 @@ class Diagnoses:
     def of(self, path: str, index: int) -> Diagnosis | None:
         """Return the search for a Cell that fails in the call of that number; None if it can't be captured."""
         reference, candidate = self.reference, self.candidate
-        is_read = reference is not None and (candidate is not None or not isinstance(self.sides[1], TorchSide))
+        is_read = reference is not None and (candidate is not None or not isinstance(self.sides[1], RunsModule))
         if is_read or self.evidence.budget.is_spent:
             return self.whole
         self.evidence.budget.spend(CAPTURE)
@@ -65,12 +64,12 @@ class Diagnoses:
             return network_of(side, self.run)
         except CellbridgeError as error:
             reason = f"{error}".partition("\n")[0]
-            how = "each failing Cell was read alone to find causes" if isinstance(side, TorchSide) else otherwise
+            how = "each failing Cell was read alone to find causes" if isinstance(side, RunsModule) else otherwise
             self.notes.append(f"{side.name} can't be read as a program, so {how}: {reason}")
             return None
 
     def _read_cell(self, side: Side, path: str, index: int) -> Network | None:
-        if not isinstance(side, TorchSide):
+        if not isinstance(side, RunsModule):
             return None
         slots = {place: names for place, names in self.run.reference.slots.items() if place[0]}
         try:

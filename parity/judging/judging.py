@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..options import Options
 from ..report.report import Report
 from ..results.comparison import FAIL
-from ..sides.interpreter_side import InterpreterSide
+from ..sides.abilities import KeepsForms
 from ..sides.side import Side
 from ..support.progress import Progress
 from .probing.probe import OnProbes
@@ -52,7 +52,7 @@ def judge_sides(
             ):
                 explanations.append(HIDDEN_STATE)
         trial.add_causes(report, side)
-        if isinstance(side, InterpreterSide):
+        if isinstance(side, KeepsForms):
             side.release()
         if options.fail_fast and report.failed:
             report.notes.append(f"stopped at the first failing side ({side.name}), as --fail-fast requests")

@@ -13,7 +13,7 @@ from ..report.report import Report
 from ..results.cell_report import CellReport
 from ..results.comparison import FAIL, PASS, REFERENCE_WRONG, SKIPPED, Comparison
 from ..results.conditions import Conditions
-from ..sides.interpreter_side import InterpreterSide
+from ..sides.abilities import GivesInputs, RunsModule
 from ..sides.records import Records
 from ..sides.reported_cells import (
     cell_reports,
@@ -25,7 +25,6 @@ from ..sides.reported_cells import (
 )
 from ..sides.run import OUTPUTS, ReferenceRun, Run, Wanted
 from ..sides.side import Side
-from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from .cause_search import CauseSearch
 from .causes import search
@@ -76,7 +75,7 @@ class Trial:
         self.options = options
         self.progress = progress
         self.notes: list[str] = []
-        cells = sum(1 for _ in reference.module.modules()) if isinstance(reference, TorchSide) else 0
+        cells = sum(1 for _ in reference.module.modules()) if isinstance(reference, RunsModule) else 0
         progress.stage("reference", cells * (1 + options.grads) + REFERENCE_RUNS)
         with notify_calls(progress.advance):
             self.truth = reference.run(Run("float64", Wanted(options.grads)))
@@ -115,7 +114,7 @@ class Trial:
             raise UsageError(f"no Cell is left by {chosen}; see the paths with: parity inspect")
 
         self.prober = None
-        if options.probe and isinstance(reference, (TorchSide, InterpreterSide)):
+        if options.probe and isinstance(reference, GivesInputs):
             runs = ReferenceRuns(reference, self.truth, self.replayed, kept=len(sides) > 1)
             on_probe = JudgeOnProbe(runs, options, self.working_dtype, self.owners, self.rounded, self._choices)
             self.prober = Prober(on_probe, on_probes)

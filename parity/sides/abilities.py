@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ...runtime.ir.program import Program
 from ..correspondence.layouts import Layout
 from ..results.hunk import CodeLine
 from .interpreter_side import InterpreterSide
 from .records import Key, Records
-from .run import Run
+from .run import Arguments, GivenInputs, Run
 from .runtime_model import RuntimeModel
+
+Mode = TypeVar("Mode", bound=TorchDispatchMode)
 
 
 @runtime_checkable
@@ -27,6 +33,74 @@ class HasProgram(Protocol):
 
     def settings(self, path: str) -> dict[str, Any]:
         """The attributes of a Cell that a person sets, and its class."""
+
+
+@runtime_checkable
+class RunsProgram(HasProgram, Protocol):
+    """A side that runs a program in the interpreter itself, whose operations are those that are read."""
+
+    def own_program(self) -> Program:
+        """The program."""
+
+
+@runtime_checkable
+class RunsModule(Protocol):
+    """A side that runs a torch module, whose operators can be watched as they are run."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in reports."""
+
+    @property
+    def module(self) -> torch.nn.Module:
+        """The module."""
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """Positional inputs of the module."""
+
+    @property
+    def kwargs(self) -> Mapping[str, Any]:
+        """Its keyword inputs."""
+
+    @property
+    def train(self) -> bool | None:
+        """Whether it runs in train mode; None for the mode that it is in."""
+
+    @property
+    def working_dtype(self) -> str:
+        """The working dtype."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of torch's random numbers."""
+
+    def watch_operators(self, mode: Mode, arguments: Arguments | None = None) -> Mode:
+        """Run the module forward in float64 within a mode, on the given inputs or on others, and return the mode."""
+
+
+@runtime_checkable
+class GivesInputs(Protocol):
+    """A side whose inputs are known as the arguments of a call, from which others can be derived."""
+
+    def given_inputs(self) -> GivenInputs | None:
+        """The inputs; None if torch has no tensors of their dtypes."""
+
+
+@runtime_checkable
+class HasIntegers(Protocol):
+    """A side whose attributes have integers, which may bound a size."""
+
+    def integers(self) -> set[int]:
+        """Sizes of its parameters and buffers, and attributes of its modules or Cells."""
+
+
+@runtime_checkable
+class KeepsForms(Protocol):
+    """A side that keeps what it makes for a run, to be used by the next."""
+
+    def release(self) -> None:
+        """Forget it."""
 
 
 @runtime_checkable

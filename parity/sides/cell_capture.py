@@ -10,19 +10,22 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.capture.export_errors import eager_error
+from ...converter.dtypes import torch_dtype
 from ...converter.seed import manual_seed
 from ...converter.structure.program_names import named_buffers, named_modules, named_parameters
 from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import CellCall, Node
+from ...runtime.ir.types import CellCall, Node, as_dtype
+from .abilities import RunsModule
 from .interpreter_side import InterpreterSide
 from .precision import in_dtype
 from .run import Arguments, Run
 from .torch_program import capture_program
-from .torch_side import TorchSide
 
 
-def cell_in_interpreter(side: TorchSide, path: str, index: int, calls: Sequence[CellCall], run: Run) -> InterpreterSide:
+def cell_in_interpreter(
+    side: RunsModule, path: str, index: int, calls: Sequence[CellCall], run: Run
+) -> InterpreterSide:
     """Return one call of a Cell as a program that calls nothing else, with the names of the whole network.
 
     Args:
@@ -46,7 +49,7 @@ def cell_in_interpreter(side: TorchSide, path: str, index: int, calls: Sequence[
     return InterpreterSide(side.name, program, args, kwargs, working_dtype=side.working_dtype, seed=side.seed)
 
 
-def _arguments_of_call(side: TorchSide, module: torch.nn.Module, index: int, run: Run) -> tuple[tuple[Any, ...], Any]:
+def _arguments_of_call(side: RunsModule, module: torch.nn.Module, index: int, run: Run) -> tuple[tuple[Any, ...], Any]:
     """Run the whole network once, and return a copy of the arguments of a call of one of its modules."""
     calls: list[Arguments] = []
 
@@ -54,11 +57,12 @@ def _arguments_of_call(side: TorchSide, module: torch.nn.Module, index: int, run
         calls.append(pytree.tree_map_only(torch.Tensor, lambda x: x.detach().clone(), (args, kwargs)))
 
     args, kwargs = run.call.arguments or (side.args, side.kwargs)
+    dtype = torch_dtype(as_dtype(side.working_dtype))
     manual_seed(side.seed)
     copies: Any = pytree.tree_map_only(torch.Tensor, lambda x: x.detach().clone(), (args, dict(kwargs)))
     handle = module.register_forward_pre_hook(remember, with_kwargs=True)
     try:
-        with in_dtype(side.module, side.dtype, through=side.dtype, train=side.train), torch.no_grad():
+        with in_dtype(side.module, dtype, through=dtype, train=side.train), torch.no_grad():
             side.module(*copies[0], **copies[1])
     except Exception as error:  # raised by the model's code, perhaps after the call
         if index >= len(calls):

@@ -104,6 +104,11 @@ class CellSide:
             result[name] = ParameterInfo(self.weights.arrays[name], trained)
         return result
 
+    def integers(self) -> set[int]:
+        """Sizes of parameters, and integers among the attributes of Cells."""
+        sizes = {size for info in self.parameters().values() for size in info.data.shape}
+        return sizes | {n for _, inner in self.cell.cells_and_names() for n in vars(inner).values() if type(n) is int}
+
     def in_interpreter(self, run: Run | None = None) -> InterpreterSide:
         """Return the Cell as a program, in the names of the module, on the inputs, in the mode and dtype of a run.
 

@@ -8,9 +8,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
+from torch.utils import _pytree as pytree
 
 from ...converter.capture.other_numbers import other_numbers
+from ...converter.dtypes import as_tensor
 from ...runtime import tree
+from ...runtime.errors import ConversionError
 from ...runtime.ir.dims import substitute, symbols_in
 from ...runtime.ir.passes.split_shared import split_shared
 from ...runtime.ir.program import Program
@@ -26,7 +30,7 @@ from .program_forms import ProgramForms
 from .records import Array, ParameterUsers, Records
 from .remembered import evaluate_or_remember
 from .rounded_numbers import SAMPLES, perturb_program
-from .run import Arguments, Run, random_cotangents
+from .run import Arguments, GivenInputs, Run, random_cotangents
 from .side import Capabilities, OwnCalls, OwnNumbers, ParameterInfo, native_checks
 
 Arrange = Callable[[tuple[Any, ...], Mapping[str, Any]], list[Array]]
@@ -120,6 +124,24 @@ class InterpreterSide:
             return self
         args, kwargs = tree.unflatten(self.program.arguments, self.arrays(run.call.arguments))
         return replace(self, args=args, kwargs=kwargs)
+
+    def own_program(self) -> Program:
+        """The program."""
+        return self.program
+
+    def given_inputs(self) -> GivenInputs | None:
+        """The arguments, and their tensors with the names of the program's inputs, by their places among all leaves.
+
+        None if torch has no tensors of their dtypes.
+        """
+        try:
+            tensors = [as_tensor(array) for array in self.inputs]
+        except ConversionError:
+            return None
+        arguments = tree.unflatten(self.program.arguments, list(tensors))
+        places = [n for n, leaf in enumerate(pytree.tree_leaves(arguments)) if isinstance(leaf, torch.Tensor)]
+        names = [value.name for value in self.program.inputs]
+        return arguments, dict(zip(places, zip(names, tensors, strict=True), strict=True))
 
     def settings(self, path: str) -> dict[str, Any]:
         """The attributes of the module at a path: a program has none."""

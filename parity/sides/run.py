@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+import torch
 
 from ...runtime.ir.types import is_floating
 from ...runtime.tree import Structure
@@ -22,6 +23,8 @@ from .slots import additional_slot
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments of a call of the reference."""
+GivenInputs = tuple[Arguments, dict[int, tuple[str, torch.Tensor]]]
+"""Such arguments, and their tensors with their names, by their places among all leaves."""
 
 
 @dataclass(frozen=True)

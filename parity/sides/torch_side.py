@@ -6,12 +6,13 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from ...converter.capture.cell_hooks import watch
+from ...converter.capture.cell_hooks import input_slots, watch
 from ...converter.capture.export_errors import eager_error
 from ...converter.capture.modes import in_mode
 from ...converter.dtypes import numpy_dtype, torch_dtype
@@ -35,7 +36,7 @@ from .kept_state import KeptState
 from .precision import WorkingDtypeCaster, in_dtype
 from .records import INPUT, Array, Records
 from .rounded_numbers import SAMPLES
-from .run import Arguments, Run, random_cotangents
+from .run import OUTPUTS, Arguments, Call, GivenInputs, Run, random_cotangents
 from .shared_parameters import shared_parameters
 from .side import Capabilities, OwnCalls, OwnNumbers, ParameterInfo, native_checks
 from .torch_backward import backward
@@ -44,6 +45,8 @@ from .torch_inputs import TorchInputs, inputs_in, other_arguments, same_argument
 from .torch_modes import Draws, RecordableCalls
 from .torch_program import capture_program
 from .torch_recorder import Recorder
+
+Mode = TypeVar("Mode", bound=TorchDispatchMode)
 
 
 @dataclass
@@ -168,6 +171,23 @@ class TorchSide:
         return {
             name: ParameterInfo(as_array(working(p)), p.requires_grad) for name, p in named if name not in self.lone
         }
+
+    def given_inputs(self) -> GivenInputs:
+        """The arguments, and their tensors with their names, by their places among all leaves."""
+        leaves = pytree.tree_leaves(self.arguments)
+        slots = input_slots(self.module, *self.arguments)
+        return self.arguments, {place: (name, leaves[place]) for place, name in slots}
+
+    def integers(self) -> set[int]:
+        """Sizes of parameters and buffers, and integers among the attributes of modules, in any order."""
+        sizes = {size for p in (*self.module.parameters(), *self.module.buffers()) for size in p.shape}
+        return sizes | {n for inner in self.module.modules() for n in vars(inner).values() if type(n) is int}
+
+    def watch_operators(self, mode: Mode, arguments: Arguments | None = None) -> Mode:
+        """Run forward in float64 within a mode, on the given inputs or on others, and return the mode."""
+        with mode:
+            self.run(Run("float64", OUTPUTS, call=Call(arguments)))
+        return mode
 
     def in_interpreter(self, run: Run | None = None) -> InterpreterSide:
         """Return the module as a program, on the inputs and in the mode of a run, by default the given ones.

@@ -14,17 +14,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ....runtime.ir.program import Program
 from ....runtime.ops.registry import get
+from ...sides.abilities import RunsModule
 from ...sides.side import Side
-from ...sides.torch_side import TorchSide
-from .operations import program_of, watch
+from .operations import program_of
 
 THRESHOLD = 20.0
 
 
 def approximation(side: Side) -> float:
     """Return the largest relative error of the approximations that a side makes; 0 if it makes none that is known."""
-    if isinstance(side, TorchSide):
-        return watch(side, _Watching()).error
+    if isinstance(side, RunsModule):
+        return side.watch_operators(_Watching()).error
     program = program_of(side)
     return 0.0 if program is None else _of_program(program)
 

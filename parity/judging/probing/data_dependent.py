@@ -13,10 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ....runtime.errors import CellbridgeError
 from ...inputs.affordable import LOOPS
-from ...sides.interpreter_side import InterpreterSide
+from ...sides.abilities import RunsModule, RunsProgram
 from ...sides.side import Side
-from ...sides.torch_side import TorchSide
-from .operations import watch
 from .values import Inputs, in_numpy
 
 Step = tuple[str, tuple[torch.Size, ...]]
@@ -33,14 +31,14 @@ def takes_any_integers(side: Side, inputs: Inputs, steps: list[Step] | None) -> 
         inputs: the given inputs.
         steps: what a module computes on them.
     """
-    if isinstance(side, InterpreterSide):
-        program = side.in_interpreter().program
+    if isinstance(side, RunsProgram):
+        program = side.own_program()
         return not program.symbol_readings and not any(node.op in LOOPS for node in program.nodes)
-    if not isinstance(side, TorchSide):
+    if not isinstance(side, RunsModule):
         return True  # what runs only where the reference does, and on its program's values
     try:
         larger = inputs.changed(inputs.indices, in_numpy(lambda x: x + MORE))
-        return steps == watch(side, Shapes(), larger).steps
+        return steps == side.watch_operators(Shapes(), larger).steps
     except CellbridgeError:  # it doesn't take these
         return False
 

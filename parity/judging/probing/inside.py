@@ -17,10 +17,9 @@ from ....converter.structure.program_names import named_modules
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import is_floating
 from ....runtime.ops.registry import ops_with
-from ...sides.interpreter_side import InterpreterSide
+from ...sides.abilities import RunsModule, RunsProgram
 from ...sides.records import INPUT, OUTPUT, Array, Key, Records
 from ...sides.side import Side
-from ...sides.torch_side import TorchSide
 from .probe import Change
 
 AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.modules.batchnorm._BatchNorm)
@@ -44,11 +43,11 @@ class Layers:
 
 def layers_of(reference: Side) -> Layers:
     """Return the layers of a module or a program; none of other sides."""
-    if isinstance(reference, TorchSide):
+    if isinstance(reference, RunsModule):
         modules = {path: inner for path, _, inner in named_modules(reference.module)}
         affine = {path for path, inner in modules.items() if isinstance(inner, AFFINE)}
         return Layers(affine, {path for path, inner in modules.items() if not any(True for _ in inner.parameters())})
-    return _of_program(reference.program) if isinstance(reference, InterpreterSide) else Layers(set(), set())
+    return _of_program(reference.own_program()) if isinstance(reference, RunsProgram) else Layers(set(), set())
 
 
 def _of_program(program: Program) -> Layers:

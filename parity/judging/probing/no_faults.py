@@ -19,9 +19,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ....converter.dtypes import is_real
 from ....runtime.ir.program import Program
 from ...results.comparison import Comparison
+from ...sides.abilities import RunsModule
 from ...sides.side import Side
-from ...sides.torch_side import TorchSide
-from .operations import program_of, watch
+from .operations import program_of
 from .probe import Probe, with_tensors
 
 AFTER_CALLS = ("second call", "third call")
@@ -77,8 +77,8 @@ def _limited(x: torch.Tensor) -> torch.Tensor:
 
 def handles_not_finite(side: Side) -> bool:
     """Whether a side has operations that are about NaN or infinity; False if its operations can't be read."""
-    if isinstance(side, TorchSide):
-        return watch(side, _Watching()).handles
+    if isinstance(side, RunsModule):
+        return side.watch_operators(_Watching()).handles
     program = program_of(side)
     return program is not None and _handles(program)
 

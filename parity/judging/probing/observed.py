@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 from ....runtime.errors import CellbridgeError
 from ...results.notes import warnings_as_notes
-from ...sides.abilities import HasProgram
+from ...sides.abilities import HasProgram, RunsModule
 from ...sides.side import Side
-from ...sides.torch_side import TorchSide
 from .data_dependent import Shapes, Step
-from .operations import watch
 from .order import Order, WatchedOrder, order_of_program
 from .switches import Switches, of_programs
 from .work import CountedWork, work_of_program
@@ -35,9 +33,9 @@ class Observed:
 
 def observe(side: Side) -> Observed:
     """Return what the operations of a side do on the given inputs."""
-    if isinstance(side, TorchSide):
+    if isinstance(side, RunsModule):
         with CountedWork() as work, WatchedOrder() as order, Switches() as switches:
-            steps = watch(side, Shapes()).steps
+            steps = side.watch_operators(Shapes()).steps
         return Observed(work.work, order.order, switches.values, steps)
     return Observed(work_of_program(side), order_of_program(side), _switches(side), None)
 

@@ -23,7 +23,7 @@ from ....runtime.errors import CellbridgeError
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Value, is_floating
 from ....runtime.ops.registry import get, ops_with
-from ...sides.interpreter_side import InterpreterSide
+from ...sides.abilities import RunsProgram
 from ...sides.side import Side
 
 EXACT = ops_with(lambda of: of.exact or of.moves or of.compares) | {
@@ -104,9 +104,9 @@ class Order:
 
 def order_of_program(side: Side) -> Order:
     """Return what a program does with equal elements; nothing is defined where a side's operations can't be read."""
-    if isinstance(side, InterpreterSide):
+    if isinstance(side, RunsProgram):
         try:
-            return _of_program(side.in_interpreter().program)
+            return _of_program(side.own_program())
         except CellbridgeError:
             return Order(takes=True, defined=False, clear=False)
     return Order(takes=True, defined=False, clear=False)

@@ -6,20 +6,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from torch import nn
-from torch.utils import _pytree as pytree
 
-from ....converter.capture.cell_hooks import input_slots
 from ....converter.capture.other_numbers import with_other_numbers
-from ...sides.cell_side import CellSide
-from ...sides.interpreter_side import InterpreterSide
+from ...sides.abilities import GivesInputs, HasIntegers, RunsModule, RunsProgram
 from ...sides.run import Arguments
 from ...sides.side import Side
-from ...sides.torch_side import TorchSide
 from .data_dependent import takes_any_integers
 from .integers import index_probes, integer_probes
 from .lengths import MAX_SIZE, size_probes
 from .observed import Observed, observe
-from .of_programs import inputs_of_program, vocabularies_of
+from .of_programs import vocabularies_of
 from .probe import Probe
 from .range_ends import DTYPE as RANGE
 from .range_ends import range_end_probes, takes_any_size
@@ -42,7 +38,7 @@ MAX_VOCABULARIES = 4
 
 
 def probes(reference: Side, side: Side, there: Observed | None = None) -> Iterator[Probe]:
-    """Yield the probes for a side: none if the reference is neither a module nor a program.
+    """Yield the probes for a side: none if nothing is known of the reference's inputs.
 
     Complex inputs aren't probed.
 
@@ -58,15 +54,15 @@ def probes(reference: Side, side: Side, there: Observed | None = None) -> Iterat
     equal, equal_there = of_reference.order, of_side.order
     switches = ordinary(of_reference.switches | of_side.switches | equal.jumps | equal_there.jumps)
     clear = all(one.clear and (one.defined or not one.takes) for one in (equal, equal_there))
-    if isinstance(reference, TorchSide):
+    if isinstance(reference, RunsModule):
         of_module = _of_module(inputs, reference, side)
         vocabularies, special = _vocabularies(reference.module), _padding_indices(reference, side)
     else:
-        assert isinstance(reference, InterpreterSide), "others have no inputs here"
-        of_module, vocabularies, special = [], vocabularies_of(reference.program)[:MAX_VOCABULARIES], []
+        of_module, special = [], []
+        vocabularies = vocabularies_of(reference.own_program()) if isinstance(reference, RunsProgram) else []
     # ONNX Runtime's kernels (MaxPool, LSTM) don't always pass on NaN, whatever the file
     judges_nan = side.capabilities.checks[0][0] == "meaning"
-    both = (reference, side) if isinstance(reference, TorchSide) and isinstance(side, TorchSide) else None
+    both = (reference, side) if isinstance(reference, RunsModule) and isinstance(side, RunsModule) else None
     defined = equal.takes and equal.defined
     in_range = judges_nan and ("rounding", RANGE) in side.capabilities.checks
     any_size = in_range and bool(inputs.numbers) and takes_any_size(reference, inputs)
@@ -77,7 +73,7 @@ def probes(reference: Side, side: Side, there: Observed | None = None) -> Iterat
         number_probes(inputs),
         *of_module,
         _of_cells(switches) if side.capabilities.cells == "own" else (),
-        index_probes(inputs, vocabularies, special),
+        index_probes(inputs, vocabularies[:MAX_VOCABULARIES], special),
         integer_probes(inputs, rounds=RANGE in dict(side.capabilities.checks).values()) if any_integers else (),
         range_end_probes(inputs, any_size=any_size) if in_range else (),
         switch_probes(inputs, switches, positions=clear),
@@ -89,18 +85,16 @@ def probes(reference: Side, side: Side, there: Observed | None = None) -> Iterat
 
 
 def _inputs_of(reference: Side) -> Inputs | None:
-    if isinstance(reference, TorchSide):
-        given = reference.arguments
-        leaves = pytree.tree_leaves(given)
-        return Inputs.of(given, {place: (name, leaves[place]) for place, name in input_slots(reference.module, *given)})
-    return inputs_of_program(reference) if isinstance(reference, InterpreterSide) else None
+    given = reference.given_inputs() if isinstance(reference, GivesInputs) else None
+    return None if given is None else Inputs.of(*given)
 
 
-def _of_module(inputs: Inputs, reference: TorchSide, side: Side) -> list[Iterator[Probe]]:
+def _of_module(inputs: Inputs, reference: RunsModule, side: Side) -> list[Iterator[Probe]]:
     """Return the families of other sizes and of several calls."""
     can, families = side.capabilities, list[Iterator[Probe]]()
     if can.calls.live:
-        numbers = set().union(*(_numbers(network) for network in (reference, side)))
+        integers = set().union(*(one.integers() for one in (reference, side) if isinstance(one, HasIntegers)))
+        numbers = {n for n in integers if 1 < n < MAX_SIZE}
         families.append(size_probes(inputs, numbers, after_given=can.calls.keeps_state))
     return [*families, _of_calls(inputs.arguments, reference, side)]
 
@@ -118,7 +112,7 @@ def _of_cells(switches: list[float]) -> Iterator[Probe]:
         )
 
 
-def _of_calls(given: Arguments, reference: TorchSide, side: Side) -> Iterator[Probe]:
+def _of_calls(given: Arguments, reference: RunsModule, side: Side) -> Iterator[Probe]:
     if side.capabilities.calls.live:
         yield Probe("eval mode" if reference.train else "train mode", other_mode=True)
     if side.capabilities.calls.keeps_state:
@@ -145,17 +139,5 @@ def _vocabularies(module: nn.Module) -> list[int]:
 
 def _padding_indices(*sides: Side) -> list[int]:
     """The rows of embedding tables that aren't trained."""
-    modules = [inner for side in sides if isinstance(side, TorchSide) for inner in side.module.modules()]
+    modules = [inner for side in sides if isinstance(side, RunsModule) for inner in side.module.modules()]
     return [m.padding_idx for m in modules if isinstance(m, nn.Embedding) and m.padding_idx is not None]
-
-
-def _numbers(side: Side) -> set[int]:
-    """Integers that may bound a size: sizes of parameters and buffers, and attributes of modules or Cells."""
-    found: set[int] = set()
-    if isinstance(side, TorchSide):
-        found |= {size for p in (*side.module.parameters(), *side.module.buffers()) for size in p.shape}
-        found |= {n for inner in side.module.modules() for n in vars(inner).values() if type(n) is int}
-    elif isinstance(side, CellSide):
-        found |= {size for info in side.parameters().values() for size in info.data.shape}
-        found |= {n for _, inner in side.cell.cells_and_names() for n in vars(inner).values() if type(n) is int}
-    return {n for n in found if 1 < n < MAX_SIZE}

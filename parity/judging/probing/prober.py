@@ -12,8 +12,8 @@ from torch.utils import _pytree as pytree
 
 from ....runtime.errors import CellbridgeError
 from ...results.comparison import Comparison
+from ...sides.abilities import RunsProgram
 from ...sides.imported import is_imported
-from ...sides.interpreter_side import InterpreterSide
 from ...sides.records import INPUT
 from ...sides.run import Run
 from ...sides.side import Side
@@ -207,7 +207,7 @@ class Prober:
 
 def _is_conversion(side: Side) -> bool:
     """Whether a side is the program of the reference itself, which treats NaN and infinity as the reference does."""
-    return isinstance(side, InterpreterSide) and not is_imported(side.program)
+    return isinstance(side, RunsProgram) and not is_imported(side.own_program())
 
 
 def _shown_values(c: Comparison) -> str:

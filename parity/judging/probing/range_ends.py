@@ -10,15 +10,13 @@ import torch
 
 from ....runtime.errors import CellbridgeError
 from ....runtime.ir.types import is_floating
-from ...sides.interpreter_side import InterpreterSide
+from ...sides.abilities import RunsModule, RunsProgram
 from ...sides.records import OUTPUT
 from ...sides.run import OUTPUTS, Call, Run
 from ...sides.side import Side
 from ...sides.torch_modes import OperatorNames
-from ...sides.torch_side import TorchSide
 from ...verdicts.deviations import error, size
 from ...verdicts.judge import MEANING_RELATIVE
-from .operations import watch
 from .probe import Change, Probe
 from .values import Inputs
 
@@ -59,10 +57,9 @@ def takes_any_size(side: Side, inputs: Inputs) -> bool:
 
 
 def _sums_squares(side: Side) -> bool:
-    if isinstance(side, TorchSide):
-        return not SUMMING_SQUARES.isdisjoint(watch(side, OperatorNames()).names)
-    program = side.in_interpreter().program if isinstance(side, InterpreterSide) else None
-    return program is not None and any(node.op in SUMMING_SQUARES for node in program.nodes)
+    if isinstance(side, RunsModule):
+        return not SUMMING_SQUARES.isdisjoint(side.watch_operators(OperatorNames()).names)
+    return isinstance(side, RunsProgram) and any(node.op in SUMMING_SQUARES for node in side.own_program().nodes)
 
 
 def is_proportional(side: Side, inputs: Inputs) -> bool:

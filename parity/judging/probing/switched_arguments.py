@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from ...sides.abilities import RunsModule
 from ...sides.run import Arguments
-from ...sides.torch_side import TorchSide
 from .probe import Probe
 
 MASKING = ("mask", "bias")
@@ -18,7 +18,7 @@ MAX_ARGUMENTS = 4
 """Number of arguments of each kind that are switched."""
 
 
-def switched_argument_probes(reference: TorchSide, candidate: TorchSide) -> Iterator[Probe]:
+def switched_argument_probes(reference: RunsModule, candidate: RunsModule) -> Iterator[Probe]:
     """Yield probes in which an optional argument that both networks have is switched.
 
     Flags are negated, and floats doubled. Tensors with the default None are left out, and masks that are

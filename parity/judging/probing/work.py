@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Value
 from ....runtime.ops.registry import ops_with
-from ...sides.interpreter_side import InterpreterSide
+from ...sides.abilities import RunsProgram
 from ...sides.side import Side
 
 OF_AN_OPERATION = 2.0e5
@@ -64,7 +64,7 @@ class Budget:
 
 def work_of_program(side: Side) -> float:
     """Return the work of a run of a program: multiplications, elements written, and calls; 0 for any other side."""
-    return _of_program(side.in_interpreter().program) if isinstance(side, InterpreterSide) else 0.0
+    return _of_program(side.own_program()) if isinstance(side, RunsProgram) else 0.0
 
 
 def _of_operation(op: str, operands: Sequence[Sequence[int]], results: Sequence[Sequence[int]]) -> float:
