@@ -25,12 +25,9 @@ def describe(numbers: Array, sources: Sources) -> Assembly | None:
     Returns:
         The assembly; None if nothing was chosen, or if it doesn't tell what the other elements are.
     """
-    chosen = numbers[numbers >= 0]
-    if not chosen.size:
+    used = [source for source, _ in sources.used(numbers[numbers >= 0])]
+    if not used:
         return None
-    firsts = np.fromiter(sources.first.values(), np.int64)
-    _, order = np.unique(np.searchsorted(firsts, chosen, side="right") - 1, return_index=True)
-    used = [sources.source_of(int(chosen[place])) for place in sorted(order.tolist())]
     for axes, from_axes in _readings(numbers.ndim, {len(sources.shape(source)) for source in used}):
         assembly = _as_rows(numbers, sources, used, axes, from_axes)
         if assembly is not None:
@@ -65,24 +62,27 @@ def _as_rows(numbers: Array, sources: Sources, used: list[Source], axes: Axes, f
     """Return the assembly with rows along these axes; None if rows aren't in it as they are."""
     matrix = as_matrix(numbers, axes)
     parts = [
-        as_matrix(sources.first[source] + np.arange(int(np.prod(shape, dtype=int))).reshape(shape), from_axes)
+        as_matrix(
+            np.arange(first, first + int(np.prod(shape, dtype=int)), dtype=numbers.dtype).reshape(shape), from_axes
+        )
         for source in used
-        for shape in (sources.shape(source),)
+        for first, shape in ((sources.first[source], sources.shape(source)),)
     ]
     if len({part.shape[1] for part in parts}) > 1 or matrix.shape[1] > parts[0].shape[1]:
         return None
-    rows = _rows(matrix, parts)
+    rows = _rows(matrix, sources, used, from_axes)
     if rows is None:
         return None
-    joined = np.concatenate(parts)
+    joined = np.concatenate(parts) if len(parts) > 1 else parts[0]
     columns = _columns(matrix, joined, rows)
     if columns is None:
         return None
-    wanted = joined[rows][:, columns]
-    if not np.array_equal(np.where(matrix >= 0, wanted, -1), matrix):
-        return None
     all_rows = np.array_equal(rows, np.arange(len(joined)))
     all_columns = np.array_equal(columns, np.arange(joined.shape[1]))
+    wanted = joined if all_rows else joined[rows]
+    wanted = wanted if all_columns else wanted[:, columns]
+    if not np.all((wanted == matrix) | (matrix < 0)):
+        return None
     plain = Assembly(
         tuple(used),
         None,
@@ -103,23 +103,21 @@ def _as_rows(numbers: Array, sources: Sources, used: list[Source], axes: Axes, f
     )
 
 
-def _rows(matrix: Array, parts: list[Array]) -> Array | None:
+def _rows(matrix: Array, sources: Sources, used: list[Source], from_axes: Axes) -> Array | None:
     """Return the number of the joined parts' row for each row of a matrix; rows without numbers go on as others do."""
-    width = parts[0].shape[1]
-    starts = np.cumsum([0, *(len(part) for part in parts)])
-    place_of = [np.empty(0, np.int64)] * len(parts)
-    lows = [int(part.min()) for part in parts]
-    for number, part in enumerate(parts):
-        places = np.empty(part.size, np.int64)
-        places[part.reshape(-1) - lows[number]] = np.arange(part.size)
-        place_of[number] = places
     column = np.argmax(matrix >= 0, axis=1)
     first = matrix[np.arange(len(matrix)), column]
     rows = np.full(len(matrix), -1, np.int64)
-    for number, part in enumerate(parts):
-        inside = (first >= lows[number]) & (first < lows[number] + part.size)
-        rows[inside] = starts[number] + place_of[number][first[inside] - lows[number]] // width
-    return _continued(rows, int(starts[-1]))
+    start = 0
+    for source in used:
+        shape, low = sources.shape(source), sources.first[source]
+        inside = (first >= low) & (first < low + int(np.prod(shape, dtype=int)))
+        axes = from_axes if shape else ()
+        indices, sizes = np.unravel_index(first[inside] - low, shape), tuple(shape[axis] for axis in axes)
+        of_source = np.ravel_multi_index([indices[axis] for axis in axes], sizes) if axes else 0
+        rows[inside] = start + of_source
+        start += int(np.prod(sizes, dtype=int))
+    return _continued(rows, start)
 
 
 def _columns(matrix: Array, joined: Array, rows: Array) -> Array | None:

@@ -24,6 +24,8 @@ from .rewriting import consumers_of, static_values
 from .written_norms import with_norms_in_one_form
 from .written_sums import with_sums_at_layers
 
+MOST_KEPT = 1 << 16
+"""The most elements of a tensor whose places are kept; those of larger ones are found anew when they are needed."""
 Signature = tuple[tuple[Any, ...], ...]
 """What is done with each element of a stored tensor: an op, the operand's position, and a digest of the other one."""
 
@@ -48,7 +50,7 @@ class Network:
 
     Attributes:
         program: in elementary steps, without boundaries.
-        stored: its parameters, and the buffers that are statistics of norms, by name.
+        stored: its parameters, and the buffers that are statistics of norms, by name, in the dtype that they have.
         samples: its inputs on each sample.
 
     Raises:
@@ -68,11 +70,13 @@ class Network:
                 arrays.append(np.asarray(number))
         self.value_of = {name: parameter.value for name, parameter in self.program.parameters.items()}
         self.value_of |= statistics(self.program)
-        data = self.program.constant_data
-        self.stored: dict[str, Array] = {name: np.asarray(data[value]) for name, value in self.value_of.items()}
-        self.constants: dict[Value, Array] = {
-            value: np.asarray(data[value]) for value in data if value not in set(self.value_of.values())
-        }
+        stored = {name: buffer.data for name, buffer in program.buffers.items()}
+        stored |= {name: parameter.data for name, parameter in program.parameters.items()}
+        self.stored: dict[str, Array] = {name: np.asarray(stored[name]) for name in self.value_of}
+        self.index = index_type(sum(array.size for array in self.stored.values()))
+        data, known = self.program.constant_data, set(self.value_of.values())
+        self.constants: dict[Value, Array] = {v: np.asarray(data[v]) for v in data if v not in known}
+        self.program = self.program.without_data()
         self.rank = {value: n for n, node in enumerate(self.program.nodes) for value in node.outputs}
         self._traces: dict[Value, Trace | None] = {}
         self._static_results: dict[Value, Array] = dict(self.constants)
@@ -119,16 +123,19 @@ class Network:
         node = self.program.producers.get(value)
         if node is None:
             (name,) = names
-            return stored[name]
+            return stored[name].astype(value.dtype, copy=False)
         operands = [None if x is None else self.static_array(x, stored, known) for x in node.inputs]
         results.update(zip(node.outputs, self.apply(node, operands), strict=True))
         return results[value]
 
     def trace(self, value: Value) -> Trace | None:
         """Return of which stored tensor a static value has the elements; None if it is of none, or of several."""
-        if value not in self._traces:
-            self._traces[value] = self._trace(value)
-        return self._traces[value]
+        if value in self._traces:
+            return self._traces[value]
+        trace = self._trace(value)
+        if trace is None or trace.places.size <= MOST_KEPT:
+            self._traces[value] = trace
+        return trace
 
     def _trace(self, value: Value) -> Trace | None:
         names = self.names_in.get(value, frozenset())
@@ -137,7 +144,7 @@ class Network:
             return None
         if node is None:
             (name,) = names
-            return Trace(name, np.arange(self.stored[name].size).reshape(self.stored[name].shape))
+            return Trace(name, np.arange(self.stored[name].size, dtype=self.index).reshape(self.stored[name].shape))
         positions = [p for p, x in enumerate(node.inputs) if x is not None and self.names_in.get(x)]
         if len(positions) != 1:
             return None
@@ -164,6 +171,9 @@ class Network:
         """Return the numbers of a moving node's elements, from those of its operands; -1 for others."""
         if node.op == "cast":
             return next(iter(numbered.values()))
+        op = get(node.op)
+        if op.traits.view and op.kernel_rule is not None and numbered.keys() == {0} and len(node.inputs) == 1:
+            return np.asarray(op.kernel_rule(numbered[0], **node.attributes))
         operands: list[Array | None] = []
         for position, value in enumerate(node.inputs):
             if position in numbered:
@@ -177,17 +187,13 @@ class Network:
 
     def run(self) -> list[dict[Value, Array]]:
         """Return all values that depend on the inputs, on each sample."""
-        known: dict[Value, Array] = {}
         runs = []
         for inputs in self.samples:
             values: dict[Value, Array] = dict(zip(self.program.inputs, inputs, strict=True))
             for node in self.program.nodes:
                 if node.outputs and node.outputs[0] not in self.static:
-                    values.update(
-                        zip(
-                            node.outputs, self.apply(node, self.operands(node, values, self.stored, known)), strict=True
-                        )
-                    )
+                    operands = self.operands(node, values, self.stored, {})  # weights are computed anew, not kept
+                    values.update(zip(node.outputs, self.apply(node, operands), strict=True))
             runs.append(values)
         return runs
 
@@ -203,6 +209,11 @@ class Network:
             else values[value]
             for value in node.inputs
         ]
+
+
+def index_type(count: int) -> np.dtype[Any]:
+    """Return the dtype of numbers of so many elements, and of as many that are computed from them."""
+    return np.dtype(np.int32 if count < 1 << 29 else np.int64)
 
 
 def statistics(program: Program) -> dict[str, Value]:

@@ -234,8 +234,7 @@ class Options:
             for number, order in enumerate(self._orders(unit, part.unit, len(features))):
                 for columns, weight in enumerate(self._columns(unit, part, places.shape, data)):
                     ordered = weight if order is None else weight[order]
-                    inside = places >= 0
-                    fillings = [Filling(trace.name, places[inside], ordered[inside])]
+                    fillings = [Filling(trace.name, *_inside(places, ordered))]
                     if bias is not None and bias_places is not None:
                         numbers = self.reference.zeros(part.unit, len(features)) if offer.bias is None else offer.bias
                         fillings.append(Filling(bias.name, bias_places, numbers if order is None else numbers[order]))
@@ -284,6 +283,9 @@ class Options:
             if order is not None and len(order) == shape[1]:
                 yield weight[:, order].reshape(shape)
                 return
+        if weight.shape[1:] == shape[1:]:
+            yield weight.reshape(shape)
+            return
         seen = set()
         for permutation in itertools.permutations(range(1, min(weight.ndim, MOST_AXES))):
             axes_in_order = (0, *permutation, *range(MOST_AXES, weight.ndim))
@@ -291,8 +293,6 @@ class Options:
             if (digest := arranged.tobytes()) not in seen:
                 seen.add(digest)
                 yield arranged
-            if weight.shape[1:] == shape[1:]:
-                return
 
     def _table(self, part: _Part, shape: tuple[int, ...], data: Arrays | None) -> Iterator[Array]:
         """Yield a table, or the rows of it that the candidate has: the first ones, or those from an offset on."""
@@ -329,6 +329,12 @@ class Options:
                 for rank, weight in enumerate(same_shape(unit, original, offer.weight, places.shape, entering)):
                     filling = Filling(trace.name, places[inside], weight[inside])
                     yield (original.node.op != unit.node.op, rank > 0, False, 0, 0), Option((filling,), taken, rank > 0)
+
+
+def _inside(places: Array, numbers: Array) -> tuple[Array, Array]:
+    """Return the places that are in a tensor, and their numbers."""
+    inside = places >= 0
+    return (places, numbers) if inside.all() else (places[inside], numbers[inside])
 
 
 def _rows(offer: Offer, rows: Array) -> Offer:

@@ -49,7 +49,7 @@ class ModulePort:
 
     def capture(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
         """Return its program in float32."""
-        return capture_program(self.module, args, dict(kwargs), None, "float32", False)
+        return capture_program(self.module, args, dict(kwargs), None, "float32", False, copy=False)
 
     @contextlib.contextmanager
     def given(self, arrays: Mapping[str, Array]) -> Iterator[None]:

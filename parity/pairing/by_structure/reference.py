@@ -13,7 +13,7 @@ from ....runtime.ops.registry import get
 from ...sides.records import Array
 from ...weights.computed import Computed
 from .agreement import ValueIndex
-from .network import Network, Signature
+from .network import MOST_KEPT, Network, Signature
 from .pieces import Piece, head_sizes, pieces_of
 from .sources import Sources, numbers_of
 from .units import MATRIX, TABLE, VECTOR, Unit, units_of
@@ -104,9 +104,12 @@ class Reference:
             wanted: what the port does with each element of its weight on the way.
         """
         key = (unit, wanted)
-        if key not in self._offers:
-            self._offers[key] = list(self._find_offers(unit, wanted))
-        return self._offers[key]
+        if key in self._offers:
+            return self._offers[key]
+        offers = list(self._find_offers(unit, wanted))
+        if sum(offer.weight.size for offer in offers) <= MOST_KEPT:
+            self._offers[key] = offers
+        return offers
 
     def _find_offers(self, unit: Unit, wanted: Signature) -> Iterator[Offer]:
         weight = self.numbers(unit.operand, wanted)
@@ -138,8 +141,9 @@ class Reference:
                 continue
             computed = Computed("weight_norm", (gain, direction))
             first = self.sources.computed(computed)
-            if np.allclose(self.sources.values[first : first + array.size].reshape(array.shape), array, rtol=1e-9):
-                return np.arange(first, first + array.size).reshape(array.shape)
+            numbers = first + np.arange(array.size).reshape(array.shape)
+            if np.allclose(self.sources.values(numbers), array, rtol=1e-9):
+                return numbers
         return None
 
     def zeros(self, unit: Unit, size: int) -> Array:

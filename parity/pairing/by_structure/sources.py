@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 
 import numpy as np
 
@@ -18,7 +17,7 @@ class Sources:
     """Numbers of elements: first those of the stored tensors, then those of tensors that are computed from them.
 
     Args:
-        stored: the reference's stored tensors by name, in float64.
+        stored: the reference's stored tensors by name.
     """
 
     def __init__(self, stored: Mapping[str, Array]) -> None:
@@ -33,28 +32,46 @@ class Sources:
         self.first[source] = self.size
         self.arrays.append(array)
         self.size += array.size
-        self.__dict__.pop("values", None)
 
     def computed(self, source: Computed) -> int:
         """Return the first number of a tensor that is computed."""
         if source not in self.first:
-            self._add(source, source.compute(self.stored))
+            self._add(source, source.compute({name: np.asarray(self.stored[name], np.float64) for name in source.of}))
         return self.first[source]
 
-    @cached_property
-    def values(self) -> Array:
-        """The elements by number."""
-        return np.concatenate([np.asarray(array, np.float64).reshape(-1) for array in self.arrays])
+    def values(self, numbers: Array) -> Array:
+        """Return elements by number."""
+        result = np.empty(numbers.shape, np.float64)
+        for source, inside in self.used(numbers):
+            array = self.arrays[self._position(source)].reshape(-1)
+            result[inside] = array[numbers[inside] - self.first[source]]
+        return result
+
+    def used(self, numbers: Array) -> list[tuple[Source, Array | slice]]:
+        """Return the sources of elements, in the order in which the numbers have them, and where those of each are."""
+        if not numbers.size:
+            return []
+        first, last = (self.source_of(int(number)) for number in (numbers.min(), numbers.max()))
+        if first == last:
+            return [(first, slice(None))]
+        positions = np.searchsorted(self._firsts(), numbers, side="right") - 1
+        present, order = np.unique(positions, return_index=True)
+        sources = list(self.first)
+        return [(sources[position], positions == position) for position in present[np.argsort(order)].tolist()]
+
+    def _firsts(self) -> Array:
+        return np.fromiter(self.first.values(), np.int64)
+
+    def _position(self, source: Source) -> int:
+        return list(self.first).index(source)
 
     def shape(self, source: Source) -> tuple[int, ...]:
         """Return the shape of a source."""
-        position = list(self.first).index(source)
-        return tuple(self.arrays[position].shape)
+        return tuple(self.arrays[self._position(source)].shape)
 
     def source_of(self, number: int) -> Source:
         """Return the source of an element."""
-        firsts = np.fromiter(self.first.values(), np.int64)
-        return list(self.first)[int(np.searchsorted(firsts, number, side="right")) - 1]
+        return list(self.first)[int(np.searchsorted(self._firsts(), number, side="right")) - 1]
 
     def numbers(self, name: Source, places: Array) -> Array:
         """Return the numbers of elements at places of a source; -1 stays."""

@@ -97,8 +97,12 @@ class Stored(dict[str, Array]):
 
     def __missing__(self, name: str) -> Array:
         numbers = self.numbers[name]
-        chosen = self.reference.sources.values[np.maximum(numbers, 0)]
-        self[name] = np.where(numbers >= 0, chosen, self.network.stored[name])
+        chosen = numbers >= 0
+        if chosen.all():
+            self[name] = self.reference.sources.values(numbers)
+        else:
+            self[name] = self.network.stored[name].astype(np.float64)
+            self[name][chosen] = self.reference.sources.values(numbers[chosen])
         return self[name]
 
 

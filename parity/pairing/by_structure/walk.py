@@ -78,7 +78,8 @@ class Walk:
             value: [arrays[position] for arrays in self.network.samples]
             for position, value in enumerate(self.network.program.inputs)
         }
-        empty = {name: np.full(array.shape, -1, np.int64) for name, array in self.network.stored.items()}
+        index = self.reference.network.index
+        empty = {name: np.full(array.shape, -1, index) for name, array in self.network.stored.items()}
         state = State(inputs, empty)
         unfilled: dict[int, Unit] = {}
         self._advance(state)
@@ -260,8 +261,11 @@ class Walk:
         for filling in option.fillings:
             numbers = state.numbers[filling.name].copy()
             flat = numbers.reshape(-1)
-            fresh = flat[filling.places.reshape(-1)] < 0
-            flat[filling.places.reshape(-1)[fresh]] = filling.numbers.reshape(-1)[fresh]
+            places, chosen = filling.places.reshape(-1), filling.numbers.reshape(-1)
+            fresh = flat[places] < 0
+            if not fresh.all():
+                places, chosen = places[fresh], chosen[fresh]
+            flat[places] = chosen
             state.numbers[filling.name] = numbers
         state.taken |= option.taken
         if choice.piece is not None:
