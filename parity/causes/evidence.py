@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -62,6 +62,7 @@ class Evidence:
         reference_parameters: the reference's.
         end_to_end: whether the candidate's backward pass was its own, so that other gradients arrived at its outputs.
         budget: what may be computed; judging a program takes from it.
+        excused: what isn't compared, since the candidate's records have the reference's in its place.
     """
 
     truth: Records
@@ -73,6 +74,7 @@ class Evidence:
     reference_parameters: Mapping[str, Array] = field(default_factory=dict)
     end_to_end: bool = False
     budget: Budget = field(default_factory=Budget)
+    excused: Collection[TensorKey] = ()
 
     @property
     def of_reference(self) -> Evidence:
@@ -236,7 +238,7 @@ class Evidence:
 
     def _agreement(self, triples: Iterator[tuple[TensorKey, Array, Array]], *, gradients: bool) -> Agreement:
         worst, relative, count, failing = 0.0, 0.0, 0, set[TensorKey]()
-        compared = list(triples)
+        compared = [triple for triple in triples if triple[0] not in self.excused]
         group = max((size(expected) for _, _, expected in compared), default=0.0) if gradients else 0.0
         tolerance = Tolerance(self.dtype)
         for key, array, expected in compared:

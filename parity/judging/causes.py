@@ -102,6 +102,7 @@ def add_causes(
         reference_parameters,
         end_to_end=feeding != "isolated",
         budget=budget,
+        excused=records.boundaries.excused,
     )
     budget.cells = len(paths)
     diagnoses = Diagnoses(evidence, (reference, side), run)

@@ -82,6 +82,8 @@ class Boundaries:
             those that were given.
         resolutions: resolution of the kernels that computed values, if known.
         unreturned: results of inner Cells, as paths and slots, that this side doesn't return, which is no failure.
+        excused: what isn't judged on this side: values and gradients at boundaries, and ("parameter", name) for the
+            gradient of a parameter. The reference's stand in their place.
     """
 
     sources: dict[Key, str] = field(default_factory=dict)
@@ -89,6 +91,7 @@ class Boundaries:
     same: dict[tuple[str, int], dict[int, int]] = field(default_factory=dict)
     resolutions: dict[Key, Resolution] = field(default_factory=dict)
     unreturned: Collection[tuple[str, str]] = ()
+    excused: set[Key | tuple[str, str]] = field(default_factory=set)
 
 
 @dataclass

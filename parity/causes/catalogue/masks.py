@@ -21,6 +21,8 @@ from ..roles import MASKED
 from .hypothesis import Hypothesis, places, with_changed_value, with_other_nodes
 
 ATTENTION = "scaled_dot_product_attention"
+HIDING = (float(np.finfo(np.float32).min), -1e9, -1e4)
+"""Numbers that people add to scores to hide them."""
 SHIFTS = {1: "each position sees the one after it", -1: "no position sees itself"}
 
 
@@ -38,6 +40,45 @@ def ignored(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
         yield Hypothesis(cause, partial(_where_computed, program, value, change))
         if value in program.outputs:
             yield Hypothesis(cause, partial(with_changed_value, program, value, change))
+
+
+def inverted(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield each input that is a mask with what it hides and what it shows exchanged.
+
+    Where all is hidden, it matters how: large negative numbers may be added to scores, or take their place.
+    """
+    program = cell.program
+    for value, array in zip(program.inputs, cell.arrays, strict=True):
+        if _neutral(array) is None:
+            continue
+        words = f"{name_of_value(cell, value)} hides there what it shows in the reference"
+        cause = Cause("structure", f"the mask is inverted in the candidate: {words}", "invert the mask")
+        for other in _inverted(array):
+            yield Hypothesis(cause, partial(_where_computed, program, value, partial(_constant, other)))
+        if array.dtype == np.bool_:
+            positions = [n for n, node in enumerate(program.nodes) if node.op == ATTENTION and value in node.inputs[3:]]
+            yield Hypothesis(cause, partial(with_other_nodes, program, positions, partial(_with_other_scores, array)))
+
+
+def _inverted(array: Array) -> Iterator[Array]:
+    """Yield a mask that hides what another one shows: as that does, then by numbers that are added."""
+    hidden = array == 0 if is_floating(array.dtype) and array.min() < 0 else array != 0
+    if array.min() < 0:
+        yield np.where(hidden, array.min(), 0)
+    else:
+        yield np.logical_not(hidden).astype(array.dtype)
+    if array.dtype == np.bool_ or array.min() < 0:
+        yield from (np.where(hidden, number, 0.0) for number in HIDING)
+
+
+def _with_other_scores(hidden: Array, builder: Builder, node: Node, operands: Operands) -> Results:
+    """Return the result of an attention in which the same large number takes the place of hidden scores."""
+    query, key, value, _, *rest = operands
+    assert query is not None, "an attention has queries"
+    # a query of zeros has equal scores, and neither it nor the keys get a gradient
+    shown = builder.constant(~hidden.all(axis=-1, keepdims=True), query.dtype)
+    mask = builder.constant(np.where(hidden, HIDING[0], 0.0), query.dtype)
+    return append(builder, node.op, [query * shown, key, value, mask, *rest], node.attributes)
 
 
 def shifted(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
@@ -85,7 +126,7 @@ def _with_mask(steps: int, builder: Builder, node: Node, operands: Operands) -> 
 
 
 def _constant(array: Array, x: SymbolicTensor) -> SymbolicTensor:
-    return x.builder.constant(array, x.dtype)
+    return x.builder.constant(array, array.dtype)
 
 
 def without_positions(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:

@@ -24,7 +24,8 @@ def likely_numbers(cell: CellProgram, evidence: Evidence, reference_number: floa
     """Yield numbers that may stand in the candidate in place of `reference_number`, the most likely first.
 
     The number with which the outputs are closest to the candidate's is searched on a grid, refined by golden sections
-    (Kiefer, 1953), and rounded to as few digits as a person would have written.
+    (Kiefer, 1953), and rounded to as few digits as a person would have written. None is yielded if any large number
+    will do, as in front of a softmax: that is no number that somebody wrote.
 
     Args:
         cell: the reference's Cell.
@@ -41,6 +42,9 @@ def likely_numbers(cell: CellProgram, evidence: Evidence, reference_number: floa
 
     grid = sorted({*GRID, *(-x for x in GRID), 0.0}) if reference_number <= 0 else sorted(GRID)
     distances = [distance(number) for number in grid]
+    ends = [distances[-2:], *([distances[:2]] if grid[0] < 0 else [])]
+    if any(max(end) <= 1 for end in ends):
+        return
     best = int(np.argmin(distances))
     if not math.isfinite(distances[best]) or distances[best] >= distance(reference_number):
         return

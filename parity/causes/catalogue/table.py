@@ -43,6 +43,7 @@ OF_CANDIDATE: tuple[Entry, ...] = (*NAMED, formulas.approximations)
 SETTINGS: tuple[Entry, ...] = (
     weights.transposes,
     masks.ignored,
+    masks.inverted,
     masks.shifted,
     masks.without_positions,
     structure.omissions,
@@ -62,6 +63,7 @@ BESIDE_PARAMETERS: tuple[Entry, ...] = (
     structure.other_functions,
     attributes.attributes,
     masks.ignored,
+    masks.inverted,
     structure.omissions,
     norms.kinds,
     attributes.constants,
@@ -74,6 +76,7 @@ ENTRIES: tuple[Entry, ...] = (
     gradients.frozen,
     gradients.scaled,
     masks.ignored,
+    masks.inverted,
     masks.shifted,
     masks.without_positions,
     wiring.left_out_cells,

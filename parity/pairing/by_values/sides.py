@@ -126,9 +126,11 @@ class FileSide(InterpreterSide):
         for key, array in feed.values.items():
             value = value_key(key)
             if value in (self.excused.keys if value == key else self.excused.gradients):
+                records.boundaries.excused.add(key)
                 records.values[key] = array.astype(records.values[key].dtype) if key in records.values else array
         for name in records.gradients.parameters:
             if self._cell_of(name) in self.excused.paths:
+                records.boundaries.excused.add(("parameter", name))
                 records.gradients.parameters[name] = feed.gradients.parameters.get(name)
 
     def _cell_of(self, name: str) -> str:
