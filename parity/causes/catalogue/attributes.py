@@ -30,6 +30,9 @@ MAX_PERMUTED_RANK = 5
 PADDINGS = ("padding", "pads")
 FROM_ZERO = ("axis", "correction")
 """Attributes that may be 0."""
+PADDING_INDEX = "padding_index"
+USUAL_PADDING = (0, 1)
+"""The rows that tables of words have for padding."""
 
 
 def attributes(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
@@ -52,7 +55,9 @@ def _alternatives(
     cell: CellProgram, evidence: Evidence, positions: tuple[int, ...], node: Node, name: str
 ) -> Iterator[Any]:
     value = node.attributes[name]
-    if isinstance(value, bool):
+    if name == PADDING_INDEX:  # before other rows, which agree if no word is in them
+        yield from (index for index in (None, *USUAL_PADDING) if index != value)
+    elif isinstance(value, bool):
         yield not value
     elif isinstance(value, str):
         yield from (word for word in WORDS.get(name, ()) if word != value)

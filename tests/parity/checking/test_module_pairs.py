@@ -319,6 +319,25 @@ def test_a_row_of_padding_that_one_side_trains(padded: str) -> None:
     assert report.ok is (padded == "both"), str(report)
 
 
+class Rows(nn.Module):
+    def __init__(self, table: nn.Embedding) -> None:
+        super().__init__()
+        self.weight = table.weight
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.weight[ids]
+
+
+@pytest.mark.causes
+def test_a_table_without_a_row_of_padding_is_named() -> None:
+    """Another row would do as well where its word isn't among the inputs."""
+    reference, port = pair()
+    reference.words.padding_idx = 0
+    port.tok = Rows(port.tok)  # type: ignore[assignment]
+    (cause,) = parity.compare(reference, port, torch.tensor([[0, 3, 4], [5, 0, 2]]), probe=False).cells["words"].causes
+    assert (cause.attribute, cause.reference_value, cause.candidate_value) == ("padding_index", 0, None)
+
+
 def test_strict_allows_no_result_without_a_partner() -> None:
     assert not compared(strict=True).ok
 
