@@ -9,6 +9,7 @@ import click
 from .arguments.declaring import ArgumentGroup, option
 from .arguments.groups import REPORTS
 from .command import command
+from .outcome import require_outputs
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ def weights(source: str, conversion: Conversion, reports: Reports) -> None:
 
     The first line that matches a name applies. More in docs/weights.md.
     """
+    require_outputs({"--output": conversion.target}, {"SOURCE": source, "--map": conversion.map_file})
     from rich.console import Console
 
     from ..report.conversion import render

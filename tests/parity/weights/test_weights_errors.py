@@ -216,3 +216,10 @@ def test_a_compressed_checkpoint() -> None:
         for name in plain.namelist():
             archive.writestr(name, plain.read(name))
     assert "though torch.save doesn't compress" in refused("bomb.pt", "-o", "o.ckpt")
+
+
+@pytest.mark.parametrize("output", ["net.pt", "./net.pt", "link.pt"])
+def test_the_source_is_not_overwritten(output: str) -> None:
+    Path("map.toml").write_text('"fc.weight" = "weight"\n"fc.bias" = "bias"\n')
+    Path("link.pt").hardlink_to("net.pt")
+    refused("net.pt", "-o", output, "--map", "map.toml")
