@@ -81,7 +81,7 @@ def load_by_structure(
     samples: list[Arguments] = [(args, kwargs), *([second_sample] if second_sample is not None else [])]
     networks = [_network("reference", ModulePort(reference), samples), _network("candidate", candidate, samples)]
     try:
-        of_reference = Reference(networks[0])
+        of_reference = _reference(networks)
         walk = Walk(of_reference, networks[1])
         result = walk.run()
     except CellbridgeError as error:
@@ -104,6 +104,18 @@ def load_by_structure(
         tensors.keys(),
         candidate.shapes,
     )
+
+
+def _reference(networks: list[Network]) -> Reference:
+    """Return the reference; where a table has no row for an index of the second sample, only the first is left."""
+    try:
+        return Reference(networks[0])
+    except CellbridgeError:
+        if len(networks[0].samples) == 1:
+            raise
+        for network in networks:
+            del network.samples[1:]
+        return Reference(networks[0])
 
 
 def _with_aliases(

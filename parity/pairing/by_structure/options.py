@@ -12,6 +12,7 @@ from ....runtime.ir.types import Node
 from ....runtime.ops.registry import get
 from ...sides.records import Array
 from .features import Arrays, same_features
+from .joined_tables import readings, rows_of
 from .network import Network, Trace
 from .pieces import Piece, Role, head_sizes, pieces_of
 from .reference import Key, Offer, Reference
@@ -115,6 +116,28 @@ class Options:
             whole = Piece(np.arange(unit.size), self.pieces(unit)[0].role)
             ranked = self._filled(unit, trace, whole, parts, data)
         return _sorted(ranked, taken)
+
+    def joined(self, unit: Unit, data: Arrays) -> list[Option]:
+        """Return the options that fill a table with several of the reference's, one below the other."""
+        trace = self.network.trace(unit.operand)
+        if trace is None or unit.kind != TABLE or unit.bias is not None or trace.places.ndim != 2:
+            return []
+        places = unit.canonical(trace.places)
+        arrays = {
+            original: self.reference.arrays[original.data]
+            for original in self.reference.units
+            if original.data in self.reference.arrays and original.bias is None
+        }
+        options = []
+        for rows in readings(data, unit.size, places.shape[-1], self.reference.units, arrays):
+            offers = [self.reference.offers(part.original, trace.signature) for part in rows]
+            if all(offers):
+                fillings = tuple(
+                    Filling(trace.name, places[:, part.start : part.start + rows_of(part.original)], offer[0].weight)
+                    for part, offer in zip(rows, offers, strict=True)
+                )
+                options.append(Option(fillings, frozenset(self.reference.key(part.original) for part in rows)))
+        return options
 
     def piece(
         self, unit: Unit, number: int, originals: Sequence[Unit], data: Arrays | None, taken: Collection[Key]

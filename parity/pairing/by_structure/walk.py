@@ -160,6 +160,10 @@ class Walk:
             return self._end(state.copy(), unit), True
         known = self._known_others(state, unit)
         data = None if unit.data is None else state.values[self._entering(state, unit.data)]
+        if not known and data is not None and not is_floating(data[0].dtype):
+            options = self.options.joined(unit, data)
+            if options:
+                return self._choose(state, Choice(unit, None, state, options)), True
         for originals, entering in ((known, data), (self.partners.of(unit), None)):
             options = self.options.whole(unit, originals, entering, state.taken)
             if not any(option.fits and option.taken.isdisjoint(state.taken) for option in options):
