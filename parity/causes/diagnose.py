@@ -15,7 +15,7 @@ from .catalogue.relations import relations
 from .catalogue.table import BESIDE_PARAMETERS, ENTRIES, NAMED, OF_CANDIDATE, SETTINGS, SETTINGS_OF_CANDIDATE
 from .cell_graphs import cell_graph
 from .cell_program import CellProgram, Network
-from .changes import changes, source_in_reference
+from .changes import Change, changes, source_in_reference
 from .descriptions import MAX_OPS, describe, from_candidate, in_places
 from .differences import Comparison, Difference
 from .evidence import Agreement, Evidence
@@ -24,6 +24,7 @@ from .hunks import CANDIDATE, REFERENCE, Side, hunk_of, hunk_of_change, hunk_of_
 from .linear_forms import as_linear
 from .operators import OperatorChange, operator_changes
 from .rebuilding import INVALID
+from .smallest_set import agreement_with, smallest_set
 
 PAIRS = 0.25
 """The share of the work that a search for two causes together may take in a Cell."""
@@ -207,15 +208,17 @@ class Diagnosis:
             return []
         several = list(operator_changes(comparison))
         for change in several:
-            if (agreement := self._agreement(comparison, cell, evidence, change.differences)) is not None:
+            if (agreement := agreement_with(comparison, cell, evidence, change.differences)) is not None:
+                if change.is_one_node and (single := self._single(comparison, cell, evidence, change, class_name)):
+                    return single
                 self.explained[cell.path] = comparison, change.differences
                 return [_proved(change, comparison, agreement)]
         if len(several) > 1:
             all_of_them = [d for change in several for d in change.differences]
-            if (agreement := self._agreement(comparison, cell, evidence, all_of_them)) is not None:
+            if (agreement := agreement_with(comparison, cell, evidence, all_of_them)) is not None:
                 self.explained[cell.path] = comparison, all_of_them
                 return [replace(_proved(change, comparison, agreement), together=len(several)) for change in several]
-        needed = self._smallest(comparison, cell, evidence)
+        needed = smallest_set(comparison, cell, evidence, comparison.differences)
         if needed is None:
             return []
         adopted, agreement = needed
@@ -224,7 +227,28 @@ class Diagnosis:
         if len(structural) > MAX_STRUCTURAL or comparison.is_another_program(adopted):
             self.exchanged.add(cell.path)
             return []
-        self.explained[cell.path] = comparison, adopted
+        return self._described(together, adopted, agreement, comparison, class_name)
+
+    def _single(
+        self, comparison: Comparison, cell: CellProgram, evidence: Evidence, change: OperatorChange, class_name: str
+    ) -> list[Cause]:
+        """Return the one setting of an operator that explains the candidate's values; none if it takes several."""
+        needed = smallest_set(comparison, cell, evidence, change.differences)
+        together = changes(needed[0], comparison) if needed is not None else []
+        if needed is None or len(together) != 1 or len(needed[0]) == len(change.differences):
+            return []
+        return self._described(together, *needed, comparison, class_name)
+
+    def _described(
+        self,
+        together: Sequence[Change],
+        adopted: list[Difference],
+        agreement: Agreement,
+        comparison: Comparison,
+        class_name: str,
+    ) -> list[Cause]:
+        """Return the causes that some differences are together."""
+        self.explained[comparison.reference.path] = comparison, adopted
         arrays = {name: p.data for name, p in self.reference.program.parameters.items()}
         return [
             replace(
@@ -303,49 +327,6 @@ class Diagnosis:
                             cause = replace(cause, hunk=self._hunk_of_change(changed, CANDIDATE))
                         return [replace(cause, error=agreement.relative, gradients=agreement.gradients)]
         return []
-
-    def _smallest(
-        self, comparison: Comparison, cell: CellProgram, evidence: Evidence
-    ) -> tuple[list[Difference], Agreement] | None:
-        """Return the smallest set of differences found with which the Cell agrees; None if all together don't."""
-        differences = comparison.differences
-
-        def agreement_of(some: list[Difference]) -> Agreement | None:
-            return self._agreement(comparison, cell, evidence, some)
-
-        agreement = agreement_of(differences)
-        if agreement is None or not differences:
-            return None
-        for difference in differences:
-            if (alone := agreement_of([difference])) is not None:
-                return [difference], alone
-        adopted = differences
-        for difference in differences:
-            rest = [d for d in adopted if d is not difference]
-            if (with_rest := agreement_of(rest)) is not None:
-                adopted, agreement = rest, with_rest
-        # neighbours may change nothing together: a batch norm that is folded into a convolution is three differences
-        size = 2
-        while size < len(adopted):
-            for start in range(len(adopted) - size + 1):
-                rest = adopted[:start] + adopted[start + size :]
-                if (with_rest := agreement_of(rest)) is not None:
-                    adopted, agreement = rest, with_rest
-                    break
-            else:
-                size += 1
-        return adopted, agreement
-
-    @staticmethod
-    def _agreement(
-        comparison: Comparison, cell: CellProgram, evidence: Evidence, adopted: list[Difference]
-    ) -> Agreement | None:
-        """Return the agreement of the reference's Cell with these differences; None if it doesn't agree."""
-        try:
-            found = evidence.judge(cell, comparison.mixture(adopted))
-        except (*INVALID, BudgetSpentError):  # what was found until then is still proved
-            return None
-        return found if found.holds else None
 
 
 def _proved(change: OperatorChange, comparison: Comparison, agreement: Agreement) -> Cause:

@@ -55,10 +55,12 @@ class OperatorChange:
     Attributes:
         cause: the change in words, without its proof.
         differences: all differences of the two programs in the nodes of these operators.
+        is_one_node: whether each of them is a single node.
     """
 
     cause: Cause
     differences: list[Difference]
+    is_one_node: bool
 
 
 def operators(program: Program) -> list[Operator]:
@@ -105,9 +107,9 @@ def operator_changes(comparison: Comparison) -> Iterator[OperatorChange]:
             alike.setdefault((ours.name, different), []).append((ours, theirs))
     for (name, different), pairs in alike.items():
         found = _differences_of(pairs, comparison)
-        is_one_node = all(d.kind == "attribute" for d in found) and len({d.pair for d in found}) == len(pairs)
-        if found and (name == INTERPOLATE or not is_one_node):
-            yield OperatorChange(in_places(_cause(name, different, pairs[0][1]), len(pairs)), found)
+        is_one_node = all(None not in d.pair for d in found) and len({d.pair for d in found}) == len(pairs)
+        if found and (name == INTERPOLATE or not is_one_node or any(d.kind != "attribute" for d in found)):
+            yield OperatorChange(in_places(_cause(name, different, pairs[0][1]), len(pairs)), found, is_one_node)
 
 
 def _pairs(comparison: Comparison) -> Iterator[tuple[Operator, Operator]]:

@@ -79,13 +79,18 @@ def with_fixes(causes: list[Cause], reference: Mapping[str, Any]) -> list[Cause]
 
 def _with_fix(cause: Cause, reference: Mapping[str, Any]) -> Cause:
     name = visible_name(cause.attribute)
-    if cause.attribute in reference:
+    if cause.attribute in reference and not _is_another_switch(reference[cause.attribute], cause.reference_value):
         value = spelling(reference[cause.attribute])
         return replace(cause, fix=f"{visible_name(reference['class'])}(..., {name}={value})")
     # an operator of several settings has its fix
     return (
         cause if cause.fix.startswith("use ") else replace(cause, fix=f"use {name}={spelling(cause.reference_value)}")
     )
+
+
+def _is_another_switch(of_module: Any, of_operation: Any) -> bool:
+    """Whether a module's attribute is on where an operation's of that name is off, or the other way round."""
+    return isinstance(of_module, bool) and isinstance(of_operation, bool) and of_module != of_operation
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -249,3 +249,32 @@ def test_an_attribute_has_the_name_that_the_model_gives_it() -> None:
 
     cause = the_cause(Attention(hides_later=True), Attention(hides_later=False), SEQUENCES[None])
     assert cause.summary.endswith("is_causal is False in the candidate, True in the reference")
+
+
+class Attention(nn.Module):
+    """Masks what follows by itself or by a switch, which is also the name of an attribute."""
+
+    def __init__(self, *, switched: bool, scale: float) -> None:
+        super().__init__()
+        self.is_causal, self._switched, self._scale = True, switched, scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        mask = (
+            None if self._switched else torch.ones(x.shape[-2], x.shape[-2], dtype=torch.bool, device=x.device).tril()
+        )
+        return functional.scaled_dot_product_attention(x, x, x, mask, is_causal=self._switched, scale=self._scale)
+
+
+@pytest.mark.causes
+def test_settings_that_change_nothing_are_no_cause() -> None:
+    networks = Attention(switched=False, scale=0.5), Attention(switched=True, scale=1.0)
+    cause = the_cause(*networks, torch.randn(2, 2, 4, 3))
+    assert (cause.summary, cause.fix) == ("scale is 1 in the candidate, 0.5 in the reference", "use scale=0.5")
+
+
+@pytest.mark.causes
+def test_a_switch_of_the_module_isnt_one_of_an_operation() -> None:
+    networks = Attention(switched=False, scale=0.5), Attention(switched=True, scale=0.5)
+    networks[0].forward = lambda x: functional.scaled_dot_product_attention(x, x, x, scale=0.5)  # type: ignore[method-assign]
+    cause = the_cause(*networks, torch.randn(2, 2, 4, 3))
+    assert cause.fix == "use is_causal=False"
