@@ -128,13 +128,10 @@ def _of_cell(parameters: Mapping[str, Array], free: Mapping[str, Array]) -> list
     found: list[Arrangement] = []
     for name in sorted(parameters, key=lambda name: -parameters[name].ndim):  # weights before biases
         data = parameters[name]
-        if any(same_numbers(free[other], data) for other in whole):
+        arrangement = _like_the_weight(name, data, free, found)  # first: biases may all be 0
+        if arrangement is None and any(same_numbers(free[other], data) for other in whole):
             continue
-        arrangement = (
-            _like_the_weight(name, data, free, found)
-            or _arranged(name, data, of_rows)
-            or _with_axes_of_one(name, parameters, of_rows)
-        )
+        arrangement = arrangement or _arranged(name, data, of_rows) or _in_another_shape(name, parameters, of_rows)
         if arrangement is not None:
             found.append(arrangement)
     while True:
@@ -199,14 +196,14 @@ def _like_the_weight(
     return None
 
 
-def _with_axes_of_one(name: str, parameters: Mapping[str, Array], free: Mapping[str, Array]) -> Arrangement | None:
-    """Return the only array with the same numbers in the same shape, but for axes of length 1.
+def _in_another_shape(name: str, parameters: Mapping[str, Array], free: Mapping[str, Array]) -> Arrangement | None:
+    """Return the only array with the same numbers in the same order.
 
     Where numbers repeat, as the scales of a norm that are all 1 at first, rows can't be told from one another.
     """
 
     def same(array: Array, other: Array) -> bool:
-        return array.squeeze().shape == other.squeeze().shape and same_numbers(array.squeeze(), other.squeeze())
+        return array.size == other.size and same_numbers(array.reshape(-1), other.reshape(-1))
 
     data = parameters[name]
     partners = [other for other, array in free.items() if same(array, data)]

@@ -122,6 +122,8 @@ def pair_parameters(program: Program, module: ModuleParameters, as_they_are: Col
                 continue
             parameter = program.parameters[name]
             copies = (in_file[elements[name]], in_module[elements[name]])
+            if other not in module.shared and _are_all_equal(parameter.data):
+                copies = (1, 1)  # those of a norm are, and its statistics have the same at first
             if not _is_alone(other, copies, users.get(parameter.value, set()), judged, module):
                 del found[name]
     named = partner | transposed
@@ -178,7 +180,7 @@ def _of_the_same_cells(
     candidates: dict[str, list[tuple[str, bool]]] = {}
     for name, parameter in program.parameters.items():
         paths = users.get(parameter.value, set())
-        is_copy = name in copied and not np.all(parameter.data == parameter.data.flat[0])
+        is_copy = name in copied and not _are_all_equal(parameter.data)
         if name not in free and len(paths) == 1 and parameter.data.size and not is_copy:
             others = of_cell.get(next(iter(paths)), [])
             same = [(other, False) for other in others if same_numbers(free[other].data, parameter.data)]
@@ -251,6 +253,11 @@ def users_of(program: Program) -> dict[Value, set[str]]:
             for origin in used:
                 users.setdefault(origin, set()).add(program.calls[node.cell].path)
     return users
+
+
+def _are_all_equal(array: Array) -> bool:
+    """Whether all numbers of an array are the same: others that have them, too, are no copies."""
+    return array.size > 0 and bool(np.all(array == array.flat[0]))
 
 
 def _is_mostly_equal(one: Array, other: Array) -> bool:

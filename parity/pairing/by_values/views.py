@@ -155,7 +155,24 @@ class ViewFinder:
             for value in self.of_size.get(tensor.arrays[0].size, [])
             if abs(self.norms[value] - norm) <= SIMILAR * norm
         )
-        return any(self._add_if_it_agrees(tensor, value) for value in similar)
+        return any(self._add_if_it_agrees(tensor, self._last_equal(value)) for value in similar)
+
+    def _last_equal(self, value: Value) -> Value:
+        """Return the last value that is computed from a value alone and has its numbers, in this layout or another one.
+
+        A gain of 1 and a bias of 0, which are untrained, change nothing.
+        """
+        last, outputs = value, self.file.flat.program.outputs
+        while value not in outputs and len(nodes := self.file.flat.consumers.get(value, [])) == 1:
+            (following, *others), arrays = nodes[0].outputs, self._arrays(value)
+            if others or following not in self.norms or following in self.agreeing:
+                break
+            if nodes[0].op not in COPYING:
+                if distance(self._arrays(following), arrays) > EXACT:
+                    break
+                last = following
+            value = following
+        return last
 
     def _add_if_it_agrees(self, tensor: Crossing, value: Value) -> bool:
         layout = find_layout(self._arrays(value), tensor.arrays, self.known, in_any_order=self.in_any_order)
