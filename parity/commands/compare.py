@@ -17,7 +17,7 @@ from .arguments.groups import CauseSearch, Inputs, Judging, Provider, ReportsOnF
 from .command import command
 from .conversion import compare_model_files, compare_with_onnx
 from .outcome import finish, require_outputs
-from .targets import require_file
+from .targets import require_onnx_file
 
 if TYPE_CHECKING:
     from ..report.report import Report
@@ -131,5 +131,5 @@ def _kind_of(target: str, reference: str) -> Kind:
             f"  what to do: if it is a recording: {shlex.join(['parity', 'run', reference, '--against', target])}"
         )
     if kind is Kind.ONNX_FILE:
-        require_file(target)
+        require_onnx_file(target)
     return kind

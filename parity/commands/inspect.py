@@ -12,7 +12,7 @@ from .arguments.declaring import ArgumentGroup, option
 from .arguments.groups import InputShapes, Seed, Verbosity
 from .command import command
 from .conversion import convert_model_file
-from .targets import require_file
+from .targets import require_onnx_file
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def inspect(model: str, contents: Contents, inputs: Inputs, reports: Verbosity) 
     from ..report import inspection
 
     if kind_of_path(model) is Kind.ONNX_FILE:
-        require_file(model)
+        require_onnx_file(model)
         from ...converter import from_onnx
 
         program = from_onnx(model, shapes=inputs.shapes)

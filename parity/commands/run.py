@@ -27,7 +27,7 @@ from .arguments.training import ComparedTraining
 from .command import command
 from .conversion import check_model_file, check_model_file_training, check_ranks, compare_with_recording
 from .outcome import finish, require_outputs
-from .targets import require_file
+from .targets import require_onnx_file
 
 if TYPE_CHECKING:
     from ..report.base import BaseReport
@@ -150,7 +150,7 @@ def run(
 
 def _check_onnx(model: str, inputs: Inputs, options: OptionKeywords) -> BaseReport:
     """Return the report on an ONNX file."""
-    require_file(model)
+    require_onnx_file(model)
     from ..checking.onnx_files.check import check_onnx
 
     of_file: OptionKeywords = {**options, "model": model}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...runtime.errors import UsageError
+from ...runtime.errors import ConversionError, UsageError
 from ..inputs.user_source import no_such_file
 
 
@@ -14,3 +14,19 @@ def require_file(path: str) -> None:
         raise UsageError(no_such_file(Path(path), (".onnx", ".py")))
     if Path(path).is_dir():
         raise UsageError(f"needed a file, given the folder {path}")
+
+
+def require_onnx_file(path: str) -> None:
+    """Raise `UsageError` unless there is a file at this path, which is an ONNX model if its name doesn't say so."""
+    require_file(path)
+    if Path(path).suffix == ".onnx":
+        return  # what is wrong with it is said where it is read
+    from ...converter.onnx_in.importing import read_model
+
+    try:
+        read_model(path)
+    except ConversionError as error:
+        raise UsageError(
+            f"{path} is neither a model file, whose name ends in .py, nor an ONNX model\n"
+            "  what to do: a model file defines model() and inputs()"
+        ) from error

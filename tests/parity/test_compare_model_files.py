@@ -140,6 +140,9 @@ def test_an_onnx_file_of_another_name_is_one_for_every_command(tmp_path: Path) -
         (["compare", "nets.onnx", "net.py"], "no such file: nets.onnx; did you mean m.onnx?"),
         (["inspect", "mm.onnx"], "no such file: mm.onnx; did you mean m.onnx?"),
         (["run", "net"], "no such file: net; did you mean net.py?"),
+        (["run", "net.txt"], "net.txt is neither a model file, whose name ends in .py, nor an ONNX model"),
+        (["inspect", "net.txt"], "net.txt is neither a model file"),
+        (["compare", "net.py", "net.txt"], "net.txt is neither a model file"),
     ],
 )
 def test_what_a_command_does_not_take_is_said(
@@ -148,6 +151,7 @@ def test_what_a_command_does_not_take_is_said(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text(MODEL.replace("NUMBER", "2.0"))
     (tmp_path / "m.onnx").touch()
+    (tmp_path / "net.txt").write_text("model = 3")
     (tmp_path / "folder").mkdir()
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 2
