@@ -12,6 +12,7 @@ from ....runtime.ir.types import Node
 from ....runtime.ops.registry import get
 from ...sides.records import Array
 from .features import Arrays, same_features
+from .fillings import Filling, Option
 from .joined_tables import readings, rows_of
 from .network import Network, Trace
 from .pieces import Piece, Role, head_sizes, pieces_of
@@ -25,38 +26,6 @@ MOST_SIZES = 3
 Rank = tuple[bool, bool, bool, int, int]
 """Whether a bias has no counterpart, or is one; whether rows are in another order; whether something else uses the
 result; position of the unit; foldings."""
-
-
-@dataclass(frozen=True, eq=False)
-class Filling:
-    """Elements of a candidate's tensor.
-
-    Attributes:
-        name: name of the tensor.
-        places: positions of elements in it.
-        numbers: the number of the reference's element for each of them; see `Sources`.
-    """
-
-    name: str
-    places: Array
-    numbers: Array
-
-
-@dataclass(frozen=True, eq=False)
-class Option:
-    """What a unit, or a piece of one, may hold.
-
-    Attributes:
-        fillings: the elements of its weight, and of its bias.
-        taken: the first element of each of the reference's pieces that is used.
-        is_reordered: whether rows, or columns, are in another order than anything but a trial gives reason for.
-        fits: whether both units have as many pieces.
-    """
-
-    fillings: tuple[Filling, ...]
-    taken: frozenset[Key]
-    is_reordered: bool = False
-    fits: bool = True
 
 
 @dataclass(frozen=True)

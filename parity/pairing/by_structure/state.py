@@ -9,8 +9,8 @@ import numpy as np
 
 from ....runtime.ir.types import Value
 from ...sides.records import Array
+from .fillings import Option
 from .network import Network
-from .options import Option
 from .reference import Key, Reference
 from .units import Unit
 

@@ -18,8 +18,9 @@ from ....runtime.errors import CellbridgeError
 from ....runtime.ir.types import Node, Value, is_floating
 from ....runtime.ops.registry import get
 from ...sides.records import Array
+from .fillings import Option
 from .network import Network
-from .options import Option, Options
+from .options import Options
 from .reference import Reference
 from .state import Choice, Result, State, Stored, in_shape
 from .structure import Partners
