@@ -41,11 +41,12 @@ class Sources:
 
     def values(self, numbers: Array) -> Array:
         """Return elements by number."""
-        result = np.empty(numbers.shape, np.float64)
-        for source, inside in self.used(numbers):
+        flat = numbers.reshape(-1)
+        result = np.empty(flat.shape, np.float64)
+        for source, inside in self.used(flat):
             array = self.arrays[self._position(source)].reshape(-1)
-            result[inside] = array[numbers[inside] - self.first[source]]
-        return result
+            result[inside] = array[flat[inside] - self.first[source]]
+        return result.reshape(numbers.shape)
 
     def used(self, numbers: Array) -> list[tuple[Source, Array | slice]]:
         """Return the sources of elements, in the order in which the numbers have them, and where those of each are."""

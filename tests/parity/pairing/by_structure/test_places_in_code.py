@@ -112,3 +112,19 @@ def test_a_bias_that_the_reference_lacks_is_zero() -> None:
     assert "zero, since the reference adds nothing there: q.bias and kv.bias" in loading.notes
     assert '"q.bias" = { from = [{ computed = "zeros", of = ["q.weight"] }] }' in loading.text()
     assert parity.compare(reference, candidate, x(), load_weights=True, **QUICKLY).ok
+
+
+class Tempered(nn.Module):
+    """A product times a single number, which is a tensor without axes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.first = nn.Parameter(torch.tensor(0.0)), nn.Linear(WIDTH, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.first(x).tanh() * self.scale.exp()
+
+
+def test_a_tensor_without_axes_is_loaded() -> None:
+    reference, candidate = drawn(Tempered(), 0), drawn(Tempered(), 1)
+    assert float(load(reference, candidate).arrays["scale"]) == float(reference.scale)
