@@ -112,10 +112,12 @@ def _rows(matrix: Array, sources: Sources, used: list[Source], from_axes: Axes) 
     for source in used:
         shape, low = sources.shape(source), sources.first[source]
         inside = (first >= low) & (first < low + int(np.prod(shape, dtype=int)))
-        axes = from_axes if shape else ()
-        indices, sizes = np.unravel_index(first[inside] - low, shape), tuple(shape[axis] for axis in axes)
-        of_source = np.ravel_multi_index([indices[axis] for axis in axes], sizes) if axes else 0
-        rows[inside] = start + of_source
+        sizes = tuple(shape[axis] for axis in from_axes) if shape else ()
+        if shape:
+            indices = np.unravel_index(first[inside] - low, shape)
+            rows[inside] = start + np.ravel_multi_index([indices[axis] for axis in from_axes], sizes)
+        else:
+            rows[inside] = start
         start += int(np.prod(sizes, dtype=int))
     return _continued(rows, start)
 
