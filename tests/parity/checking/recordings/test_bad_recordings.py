@@ -185,9 +185,11 @@ def test_the_commands_refuse_what_they_cannot_do(tmp_path: Path, monkeypatch: py
         assert message in " ".join(result.output.split())
 
 
-@pytest.mark.parametrize("given", [nn.Dense(3, 2), "net.onnx", None])
-def test_only_a_torch_module_is_recorded(tmp_path: Path, given: Any) -> None:
-    with pytest.raises(UsageError, match=f"a torch module is recorded, given {type(given).__name__}\n"):
+@pytest.mark.parametrize(
+    ("given", "words"), [(nn.Dense(3, 2), "Dense"), ("net.onnx", "net.onnx, which isn't there"), (None, "NoneType")]
+)
+def test_only_a_torch_module_is_recorded(tmp_path: Path, given: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=f"a torch module is recorded, given {words}\n"):
         parity.record(given, (np.ones((1, 3)),), tmp_path / "it.rec")
 
 
