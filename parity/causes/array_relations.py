@@ -79,8 +79,8 @@ def common_rows(reference: Array, candidate: Array) -> str:
     if len(axes) != 1:
         return ""
     (axis,) = axes
-    ours, theirs = (np.moveaxis(x, axis, 0) for x in (reference, candidate))
-    short, long = sorted((ours, theirs), key=len)
+    reference_rows, candidate_rows = (np.moveaxis(x, axis, 0) for x in (reference, candidate))
+    short, long = sorted((reference_rows, candidate_rows), key=len)
     starts = (n for n in range(len(long) - len(short) + 1) if len(short) and np.array_equal(long[n], short[0]))
     start = next((n for n in starts if np.array_equal(long[n : n + len(short)], short)), None)
     if start is None:
@@ -88,16 +88,16 @@ def common_rows(reference: Array, candidate: Array) -> str:
     what = "rows" if axis == 0 else f"entries along axis {axis}"
     end, more = start + len(short) - 1, len(long) - len(short)
     index = ", ".join([*[":"] * axis, f"{start or ''}:{start + len(short)}"])
-    if short is theirs:
+    if short is candidate_rows:
         return (
-            f"has {what} {start} to {end} of the reference's {len(ours)}, and {more} are missing: if that is meant, "
-            f"give the function `lambda table: table[{index}]`"
+            f"has {what} {start} to {end} of the reference's {len(reference_rows)}, and {more} are missing: "
+            f"if that is meant, give the function `lambda table: table[{index}]`"
         )
     zeros = " (zeros)" if not np.delete(long, np.s_[start : start + len(short)], 0).any() else ""
     pad = ", ".join(["(0, 0)"] * axis + [f"({start}, {more - start})"] + ["(0, 0)"] * (reference.ndim - axis - 1))
     return (
-        f"has the reference's {len(ours)} {what} as {start} to {end}, and {more} more{zeros}: if that is meant, "
-        f"give the function `lambda table: numpy.pad(table, [{pad}])`"
+        f"has the reference's {len(reference_rows)} {what} as {start} to {end}, and {more} more{zeros}: "
+        f"if that is meant, give the function `lambda table: numpy.pad(table, [{pad}])`"
     )
 
 
@@ -142,8 +142,10 @@ def _flattened_axes(array: Array, other: Array) -> tuple[int, ...]:
 def _permuted_axis(reference: Array, candidate: Array) -> str:
     """Return a predicate if only the order along one axis differs."""
     for axis in range(reference.ndim):
-        ours, theirs = (np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1) for x in (reference, candidate))
-        order = _order(ours, theirs)
+        reference_rows, candidate_rows = (
+            np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1) for x in (reference, candidate)
+        )
+        order = _order(reference_rows, candidate_rows)
         if order is None:
             continue
         place = f"along axis {axis}"
@@ -164,28 +166,28 @@ def _shifted_rows(reference: Array, candidate: Array) -> str:
     """Return a predicate if all rows that differ stand a few rows further in one of the tables, as behind an offset."""
     if reference.ndim < 2 or len(reference) < 2:
         return ""
-    ours, theirs = (x.reshape(len(x), -1) for x in (reference, candidate))
-    rows = np.flatnonzero((ours != theirs).any(axis=1))
+    reference_rows, candidate_rows = (x.reshape(len(x), -1) for x in (reference, candidate))
+    rows = np.flatnonzero((reference_rows != candidate_rows).any(axis=1))
     for shift in (sign * number for number in range(1, MAX_SHIFT + 1) for sign in (1, -1)):
         others = rows - shift
-        is_inside = len(rows) > 1 and others[0] >= 0 and others[-1] < len(ours)
-        if is_inside and np.array_equal(ours[others], theirs[rows]):
+        is_inside = len(rows) > 1 and others[0] >= 0 and others[-1] < len(reference_rows)
+        if is_inside and np.array_equal(reference_rows[others], candidate_rows[rows]):
             first, last = int(rows[0]), int(rows[-1])
             return f"has rows {first} to {last} shifted by {abs(shift)}: row {first} is the reference's {first - shift}"
     return ""
 
 
-def _order(ours: Array, theirs: Array) -> list[int] | None:
+def _order(reference: Array, candidate: Array) -> list[int] | None:
     """Return the row of the reference for each row of the candidate; None if they aren't the same rows."""
     rows: dict[bytes, list[int]] = {}
-    for number, row in enumerate(ours):
+    for number, row in enumerate(reference):
         rows.setdefault(np.ascontiguousarray(row).tobytes(), []).append(number)
     order = []
-    for row in theirs:
-        found = rows.get(np.ascontiguousarray(row).tobytes())
-        if not found:
+    for row in candidate:
+        numbers = rows.get(np.ascontiguousarray(row).tobytes())
+        if not numbers:
             return None
-        order.append(found.pop(0))
+        order.append(numbers.pop(0))
     return order
 
 
@@ -208,25 +210,31 @@ def _reversed_axes(reference: Array, candidate: Array) -> tuple[int, ...]:
 
 def _function(reference: Array, candidate: Array) -> str:
     """Return a predicate if each element is the root, square or inverse of the other array's, or rounded."""
-    ours, theirs = reference.astype(np.float64), candidate.astype(np.float64)
+    reference, candidate = reference.astype(np.float64), candidate.astype(np.float64)
     for name in ("float16", "bfloat16"):
-        if _same(ours.astype(as_dtype(name)).astype(np.float64), theirs):
+        if _same(reference.astype(as_dtype(name)).astype(np.float64), candidate):
             return f"is rounded to {name}"
     with np.errstate(all="ignore"):
-        for what, values in {"square roots": np.sqrt(ours), "squares": ours**2, "inverses": 1 / ours}.items():
-            if np.allclose(values, theirs, rtol=1e-6, atol=0):
+        for what, values in {
+            "square roots": np.sqrt(reference),
+            "squares": reference**2,
+            "inverses": 1 / reference,
+        }.items():
+            if np.allclose(values, candidate, rtol=1e-6, atol=0):
                 return f"has the {what} of the values"
     return ""
 
 
 def _factor(reference: Array, candidate: Array) -> str:
     """Return a predicate if one array is a multiple of the other, or a constant more."""
-    ours, theirs = reference.astype(np.float64), candidate.astype(np.float64)
-    if _same(-ours, theirs):
+    reference, candidate = reference.astype(np.float64), candidate.astype(np.float64)
+    if _same(-reference, candidate):
         return "is negated"
-    at = np.unravel_index(int(np.argmax(np.abs(ours))), ours.shape)
-    if ours[at] and np.allclose(theirs, ours * (theirs[at] / ours[at]), rtol=1e-6, atol=0):
-        return f"is multiplied by {theirs[at] / ours[at]:.6g}"
-    if ours.size > 1 and np.allclose(theirs - ours, (theirs - ours).reshape(-1)[0], rtol=1e-5, atol=1e-12):
-        return f"is larger by {(theirs - ours).reshape(-1)[0]:.6g}"
+    at = np.unravel_index(int(np.argmax(np.abs(reference))), reference.shape)
+    if reference[at] and np.allclose(candidate, reference * (candidate[at] / reference[at]), rtol=1e-6, atol=0):
+        return f"is multiplied by {candidate[at] / reference[at]:.6g}"
+    if reference.size > 1 and np.allclose(
+        candidate - reference, (candidate - reference).reshape(-1)[0], rtol=1e-5, atol=1e-12
+    ):
+        return f"is larger by {(candidate - reference).reshape(-1)[0]:.6g}"
     return ""

@@ -79,10 +79,10 @@ class _GraphBuilder:
         self.cells = (cell, cell if comparison is None else comparison.candidate)
         self.comparison = comparison
         self.causes = causes
-        self.found: list[GraphNode] = []
+        self.graph_nodes: list[GraphNode] = []
         self.places: tuple[dict[Value, int], dict[Value, int]] = ({}, {})
         self.leaves = (leaves(cell), leaves(self.cells[CANDIDATE]))
-        self.stored = tuple(_stored_names(one.program) for one in self.cells)
+        self.stored = tuple(_stored_names(cell_program.program) for cell_program in self.cells)
         self.by_leaf = {name: value for value, name in self.leaves[REFERENCE].items()}
         self.of_pairs = {(d.kind, d.pair, d.name): d for d in causes}
         self.of_names = {(d.kind, d.name): d for d in causes}
@@ -91,21 +91,21 @@ class _GraphBuilder:
 
     def nodes(self) -> list[GraphNode]:
         """Return the nodes, operands first."""
-        ours, theirs = self.cells[REFERENCE].program, self.cells[CANDIDATE].program
-        pairs = [(i, None) for i in range(len(ours.nodes))] if self.comparison is None else self.comparison.pairs
+        reference, candidate = self.cells[REFERENCE].program, self.cells[CANDIDATE].program
+        pairs = [(i, None) for i in range(len(reference.nodes))] if self.comparison is None else self.comparison.pairs
         for pair in pairs:
             i, j = pair
             if i is not None:
-                self._add_node(pair, ours.nodes[i], None if j is None else theirs.nodes[j])
-            elif j is not None and id(theirs.nodes[j]) in self.added:
-                self._add_candidate_node(theirs.nodes[j])
+                self._add_node(pair, reference.nodes[i], None if j is None else candidate.nodes[j])
+            elif j is not None and id(candidate.nodes[j]) in self.added:
+                self._add_candidate_node(candidate.nodes[j])
         self._add_outputs()
         self._add_updates()
-        return self.found
+        return self.graph_nodes
 
     def _add(self, node: GraphNode, *values: tuple[Side, Sequence[Value]]) -> int:
-        position = len(self.found)
-        self.found.append(node)
+        position = len(self.graph_nodes)
+        self.graph_nodes.append(node)
         for side, results in values:
             self.places[side].update(dict.fromkeys(results, position))
         return position
@@ -119,16 +119,16 @@ class _GraphBuilder:
         more: list[int] = []
         others: list[str] = []
         for position in range(max(len(node.inputs), 0 if other is None else len(other.inputs))):
-            ours = node.inputs[position] if position < len(node.inputs) else None
-            theirs = other.inputs[position] if other is not None and position < len(other.inputs) else None
+            reference_value = node.inputs[position] if position < len(node.inputs) else None
+            candidate_value = other.inputs[position] if other is not None and position < len(other.inputs) else None
             constant = self.of_pairs.get(("constant", pair, str(position)))
-            if ours is not None:
-                operands.append(self._place(ours, REFERENCE, _of_constants(constant)))
+            if reference_value is not None:
+                operands.append(self._place(reference_value, REFERENCE, _of_constants(constant)))
             if ("operand", pair, str(position)) in self.of_pairs:
                 others.append(str(position + 1))
-                more += self._candidate_place(theirs)
-            elif theirs is not None and self._is_added(theirs):
-                more += self._candidate_place(theirs)
+                more += self._candidate_place(candidate_value)
+            elif candidate_value is not None and self._is_added(candidate_value):
+                more += self._candidate_place(candidate_value)
         if others:
             several = f"operands {' and '.join(others)} are other values" if len(others) > 1 else ""
             differences.append(f"{several or f'operand {others[0]} is another value'} in the candidate")
@@ -147,11 +147,11 @@ class _GraphBuilder:
 
     def _add_outputs(self) -> None:
         cell = self.cells[REFERENCE]
-        theirs: list[Value | None] = [None] * len(cell.output_keys)
+        candidate_outputs: list[Value | None] = [None] * len(cell.output_keys)
         if self.comparison is not None:
-            theirs = [other for _, other in self.comparison.output_pairs]
+            candidate_outputs = [other for _, other in self.comparison.output_pairs]
         for position, (key, value, other) in enumerate(
-            zip(cell.output_keys, cell.program.outputs, theirs, strict=True)
+            zip(cell.output_keys, cell.program.outputs, candidate_outputs, strict=True)
         ):
             kind, name = ("passed value", f"{key.path} {key.slot}") if key.kind == INPUT else ("output", key.slot)
             differs = ("output", str(position)) in self.of_names
@@ -160,9 +160,9 @@ class _GraphBuilder:
 
     def _add_updates(self) -> None:
         updates = [] if self.comparison is None else self.comparison.update_pairs
-        theirs = {name: other for name, _, other in updates}
+        candidate_updates = {name: other for name, _, other in updates}
         for name, buffer in self.cells[REFERENCE].program.buffers.items():
-            differs, other = ("update", name) in self.of_names, theirs.get(name)
+            differs, other = ("update", name) in self.of_names, candidate_updates.get(name)
             more = self._candidate_place(other) if differs or (other is not None and self._is_added(other)) else []
             difference = "updated differently in the candidate" if differs else ""
             if buffer.update is not None:

@@ -119,14 +119,14 @@ class Network:
         """The numbers of the calls of a Cell."""
         return [number for number, call in enumerate(self.program.calls) if call.path == path]
 
-    def compute(self, wanted: Sequence[Value]) -> dict[Value, Array]:
+    def compute(self, values: Sequence[Value]) -> dict[Value, Array]:
         """Compute values inside the network from the records that are fed."""
 
         def observe(node: Node, array: Array) -> Array:
             return feed_or_keep(self.truth, self.keys.keys(node)[0], array)
 
-        arrays = execute(self.program, self.inputs, wanted=wanted, draws=self._draws, observe=observe)
-        return dict(zip(wanted, arrays, strict=True))
+        arrays = execute(self.program, self.inputs, wanted=values, draws=self._draws, observe=observe)
+        return dict(zip(values, arrays, strict=True))
 
     def cut(self, number: int) -> CellProgram:
         """Cut out the call of that number.

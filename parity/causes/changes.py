@@ -95,11 +95,20 @@ def _line(change: Change, comparison: Comparison) -> Hashable:
     """What is changed, and the lines of both sides that it stands on; None if these aren't known."""
     parts: list[Hashable] = []
     for difference in change.differences:
-        ours, theirs = _nodes(difference, comparison)
-        sources = [node.source for node in (*ours[:1], *theirs[:1])]
+        reference_nodes, candidate_nodes = _nodes(difference, comparison)
+        sources = [node.source for node in (*reference_nodes[:1], *candidate_nodes[:1])]
         if not sources or None in sources:
             return None
-        parts.append((difference.kind, difference.name, *(n.op for n in ours), "", *(n.op for n in theirs), *sources))
+        parts.append(
+            (
+                difference.kind,
+                difference.name,
+                *(n.op for n in reference_nodes),
+                "",
+                *(n.op for n in candidate_nodes),
+                *sources,
+            )
+        )
     return tuple(parts)
 
 

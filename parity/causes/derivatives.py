@@ -91,13 +91,13 @@ class _Measurement:
     def parameters(self) -> dict[str, Array]:
         """The parameters that a single Cell uses, and that have a gradient."""
         shared = {name for name, _ in self.feed.gradients.shares}
-        found = {}
+        arrays = {}
         for name, info in self.side.parameters().items():
             gradient = self.gradients.gradients.parameters.get(name)
             has_gradient = gradient is not None and gradient.shape == info.data.shape
             if has_gradient and name in self.owners and name not in shared:
-                found[name] = info.data
-        return found
+                arrays[name] = info.data
+        return arrays
 
     def directions(self, seed: int) -> tuple[dict[Key, Array], dict[str, Array]]:
         """Return a random direction for each floating-point value that enters a Cell, and for each parameter.
@@ -186,9 +186,11 @@ def derivative_errors(
         directions = measurement.directions(seed + number)
         measured = [measurement.differences(*directions, step) for step in STEPS]
         for path, (expected, scale) in measurement.along(*directions).items():
-            if all(path in one for one in measured) and scale > 0:
-                errors[path].append(min(abs(one[path] - expected) for one in measured) / scale)
+            if all(path in differences for differences in measured) and scale > 0:
+                errors[path].append(min(abs(differences[path] - expected) for differences in measured) / scale)
     of_cell = defaultdict(set)
     for name in measurement.parameters:
         of_cell[owners[name]].add(name)
-    return {path: DerivativeErrors(tuple(found), frozenset(of_cell[path])) for path, found in errors.items()}
+    return {
+        path: DerivativeErrors(tuple(cell_errors), frozenset(of_cell[path])) for path, cell_errors in errors.items()
+    }

@@ -64,11 +64,11 @@ _SIDES = re.compile(r"\bis (.+?) in the candidate, (.+?) in the reference")
 
 def from_candidate(cause: Cause) -> Cause:
     """Return the cause of a change that was made in the candidate, to compute what the reference does."""
-    summary = _SIDES.sub(lambda found: f"is {found[2]} in the candidate, {found[1]} in the reference", cause.summary)
-    ours, theirs = cause.candidate_value, cause.reference_value
+    summary = _SIDES.sub(lambda match: f"is {match[2]} in the candidate, {match[1]} in the reference", cause.summary)
+    reference_value, candidate_value = cause.candidate_value, cause.reference_value
     is_setting = cause.fix.startswith(f"use {cause.attribute}=")
-    fix = f"use {cause.attribute}={spelling(ours)}" if is_setting else ""
-    return replace(cause, summary=summary, fix=fix, reference_value=ours, candidate_value=theirs)
+    fix = f"use {cause.attribute}={spelling(reference_value)}" if is_setting else ""
+    return replace(cause, summary=summary, fix=fix, reference_value=reference_value, candidate_value=candidate_value)
 
 
 class _Describer:
@@ -104,7 +104,7 @@ class _Describer:
 
     def _attribute(self, d: Difference) -> Cause:
         node, other = self._nodes_of(d)
-        ours, theirs = spelling(d.reference), spelling(d.candidate)
+        reference_text, candidate_text = spelling(d.reference), spelling(d.candidate)
         if node.op == "slice":
             pieces = [piece_in_words(program, n) for program, n in zip(self.programs, (node, other), strict=True)]
             taken, other_taken = pieces if all(pieces) else (taken_by(node), taken_by(other))
@@ -116,10 +116,10 @@ class _Describer:
         if isinstance(d.reference, Program) or isinstance(d.candidate, Program):
             return self._sub_program(d, node, other)
         name = _name_in_sources(d, node, other)
-        summary = f"{name} is {theirs} in the candidate, {ours} in the reference"
+        summary = f"{name} is {candidate_text} in the candidate, {reference_text} in the reference"
         if self._is_ambiguous(node):
             summary = f"in {node.op}, {summary}"
-        fix = f"{self.class_name}(..., {name}={ours})" if self.class_name else ""
+        fix = f"{self.class_name}(..., {name}={reference_text})" if self.class_name else ""
         return Cause(
             "attribute", summary, fix, op=node.op, attribute=name,
             reference_value=plain(d.reference), candidate_value=plain(d.candidate), source=place_of_node(other),
@@ -130,9 +130,9 @@ class _Describer:
         place = f"{d.name.replace('_', ' ')} of {node.op}"
         if isinstance(d.reference, Program) and isinstance(d.candidate, Program):
             inside = compare_sub_programs(d.reference, d.candidate)
-            found = [] if inside is None else changes(inside.differences, inside)
-            if inside is not None and len(found) == 1:
-                cause = describe(found[0], inside, "", {})
+            inner_changes = [] if inside is None else changes(inside.differences, inside)
+            if inside is not None and len(inner_changes) == 1:
+                cause = describe(inner_changes[0], inside, "", {})
                 return replace(
                     cause, summary=f"in the {place}, {cause.summary}", source=cause.source or place_of_node(other)
                 )
@@ -140,23 +140,23 @@ class _Describer:
 
     def _constant(self, d: Difference) -> Cause:
         node, other = self._nodes_of(d)
-        ours, theirs = d.reference, d.candidate
-        if ours.size == theirs.size == 1:
-            a, b = ours.reshape(-1)[0].item(), theirs.reshape(-1)[0].item()
+        reference, candidate = d.reference, d.candidate
+        if reference.size == candidate.size == 1:
+            a, b = reference.reshape(-1)[0].item(), candidate.reshape(-1)[0].item()
             summary = f"the number in {node.op} is {spelling(b)} in the candidate, {spelling(a)} in the reference"
             return Cause(
                 "attribute", summary, f"use {spelling(a)}", op=node.op, reference_value=a, candidate_value=b,
                 source=place_of_node(other),
             )  # fmt: skip
-        if settings := self._positions(ours, theirs):
+        if settings := self._positions(reference, candidate):
             return Cause(
                 "attribute", f"in the constant in {node.op}, {settings}", op=node.op, source=place_of_node(other)
             )
-        known = relation(ours, theirs)
+        known = relation(reference, candidate)
         how = known or "has other values"
         return Cause(
             "attribute", f"the constant in {node.op} {how} in the candidate", op=node.op, source=place_of_node(other),
-            values="" if known else numbers_in_words(ours, theirs),
+            values="" if known else numbers_in_words(reference, candidate),
         )  # fmt: skip
 
     def _stored(self, d: Difference) -> Cause:
@@ -182,13 +182,13 @@ class _Describer:
         if not d.other_nodes:
             cells, rest = cells_of_nodes(self.comparison.reference, d.nodes)
             fix = f"call {', '.join(cells)}" if cells and not rest else ""
-            here = "" if cells or not place_of_node(d.nodes[0]) else f" ({place_of_node(d.nodes[0])})"
+            location = "" if cells or not place_of_node(d.nodes[0]) else f" ({place_of_node(d.nodes[0])})"
             if not cells and (known := role_of_run(self.comparison.reference, d.nodes)) is not None:
                 node, role = known
-                here = f" ({place_of_node(node)})" if place_of_node(node) else ""
-                return Cause(kind, f"{role.left_out}{here}", fix, op=node.op)
+                location = f" ({place_of_node(node)})" if place_of_node(node) else ""
+                return Cause(kind, f"{role.left_out}{location}", fix, op=node.op)
             what = _listed(cells, self._ops(rest, 0))
-            return Cause(kind, f"{what} {_is(rest, cells)} left out of the candidate{here}", fix, op=op)
+            return Cause(kind, f"{what} {_is(rest, cells)} left out of the candidate{location}", fix, op=op)
         if not d.nodes:
             cells, rest = cells_of_nodes(self.comparison.candidate, d.other_nodes)
             if len(cells) == 1 and not rest:
@@ -205,8 +205,8 @@ class _Describer:
             what = _listed(cells, self._ops(rest, 1))
             summary = f"{what} {_is(rest, cells)} computed in the candidate in addition"
             return Cause(kind, summary, op=op, source=source)
-        ours, theirs = _ops(d.nodes), _ops(d.other_nodes)
-        summary = f"{theirs} {_is(d.other_nodes)} computed in the candidate, {ours} in the reference"
+        reference_ops, candidate_ops = _ops(d.nodes), _ops(d.other_nodes)
+        summary = f"{candidate_ops} {_is(d.other_nodes)} computed in the candidate, {reference_ops} in the reference"
         return Cause(kind, summary, op=op, source=source)
 
     def _ops(self, nodes: Sequence[Node], side: int) -> str:
@@ -230,10 +230,10 @@ class _Describer:
             return weight
         return self._other_operand((node, position), (other, position))
 
-    def _other_operand(self, ours: Operand, theirs: Operand) -> Cause:
+    def _other_operand(self, reference: Operand, candidate: Operand) -> Cause:
         """Return the cause of an operand that is another one in the candidate, with the numbers of tables."""
-        (node, position), other = ours, theirs[0]
-        values = tuple(n.inputs[at] if at < len(n.inputs) else None for n, at in (ours, theirs))
+        (node, position), other = reference, candidate[0]
+        values = tuple(n.inputs[at] if at < len(n.inputs) else None for n, at in (reference, candidate))
         words, other_words = self._names_of(*values)
         name = self._operand_name(node, position)
         summary = f"{name} of {node.op} is {other_words} in the candidate, {words} in the reference"
@@ -243,14 +243,16 @@ class _Describer:
         numbers = numbers_in_words(*arrays) if has_table else ""
         return Cause("structure", summary, op=node.op, source=place_of_node(other), values=numbers)
 
-    def _weight(self, ours: Sequence[Value | None], theirs: Sequence[Value | None], position: int) -> Cause | None:
+    def _weight(
+        self, reference_operands: Sequence[Value | None], candidate_operands: Sequence[Value | None], position: int
+    ) -> Cause | None:
         """Return the cause of a parameter that the candidate holds without its name, if the operand is one."""
-        if position >= min(len(ours), len(theirs)):
+        if position >= min(len(reference_operands), len(candidate_operands)):
             return None
         reference, candidate = self.programs
         names = {p.value: name for name, p in reference.parameters.items()}
         known = {p.value for name, p in candidate.parameters.items() if name in reference.parameters}
-        name, value = names.get(ours[position]), theirs[position]  # type: ignore[arg-type]
+        name, value = names.get(reference_operands[position]), candidate_operands[position]  # type: ignore[arg-type]
         data = None if value is None or value in known else candidate.constant_data.get(value)
         if name is None or data is None:
             return None
@@ -266,9 +268,9 @@ class _Describer:
         if nodes[0] is nodes[1]:
             summary = f"{names[0]} and {names[1]} of {node.op} are exchanged in the candidate"
         else:
-            ours = [self._name_of(n.inputs[int(d.name)], 0) for n, d in zip(nodes, (first, second), strict=True)]
+            value_names = [self._name_of(n.inputs[int(d.name)], 0) for n, d in zip(nodes, (first, second), strict=True)]
             places = " and ".join(f"{name} of {n.op}" for name, n in zip(names, nodes, strict=True))
-            summary = f"{ours[0]} and {ours[1]} are exchanged in the candidate, as {places}"
+            summary = f"{value_names[0]} and {value_names[1]} are exchanged in the candidate, as {places}"
         return Cause("structure", summary, op=node.op, source=place_of_node(other))
 
     def source_of(self, differences: Sequence[Difference]) -> str:
@@ -283,27 +285,29 @@ class _Describer:
         return names[position] if position < len(names) else f"operand {position + 1}"
 
     def _output(self, d: Difference) -> Cause:
-        ours, theirs = self.comparison.output_pairs[int(d.name)]
+        reference_output, candidate_output = self.comparison.output_pairs[int(d.name)]
         key = self.comparison.reference.output_keys[int(d.name)]
-        if lost := self._lost_cell(ours):
+        if lost := self._lost_cell(reference_output):
             return Cause(
                 "structure", f"{visible_name(lost)} is left out of the candidate", f"call {visible_name(lost)}"
             )
         place = "the result" if key.kind == "output" else f"the value passed to {visible_name(key.path)}"
         cells = self.comparison.reference, self.comparison.candidate
-        arrays = [array_of(cell, value) for cell, value in zip(cells, (ours, theirs), strict=True)]
-        source = self.comparison.candidate.places.get(theirs, "") if theirs is not None else ""
+        arrays = [
+            array_of(cell, value) for cell, value in zip(cells, (reference_output, candidate_output), strict=True)
+        ]
+        source = self.comparison.candidate.places.get(candidate_output, "") if candidate_output is not None else ""
         if settings := self._positions(*arrays):
             return Cause("attribute", f"in {place}, {settings}", source=source)
-        name, other = self._names_of(ours, theirs)
+        name, other = self._names_of(reference_output, candidate_output)
         summary = f"{place} is {other} in the candidate, {name} in the reference"
         numbers = numbers_in_words(*arrays) if any(x is not None and x.size > 1 for x in arrays) else ""
         return Cause("structure", summary, source=source, values=numbers)
 
     @staticmethod
-    def _positions(ours: Array | None, theirs: Array | None) -> str:
+    def _positions(reference: Array | None, candidate: Array | None) -> str:
         """The settings in which two tables of relative positions differ; "" for other tables."""
-        return "" if ours is None or theirs is None else relative_positions.in_words(ours, theirs)
+        return "" if reference is None or candidate is None else relative_positions.in_words(reference, candidate)
 
     def _lost_cell(self, value: Value) -> str:
         """Return the path of the Cell that returns a value in the reference, if the candidate never calls it."""
@@ -327,19 +331,21 @@ class _Describer:
             return "absent"
         return name_of_value((self.comparison.reference, self.comparison.candidate)[side], value)
 
-    def _names_of(self, ours: Value | None, theirs: Value | None) -> tuple[str, str]:
+    def _names_of(self, reference: Value | None, candidate: Value | None) -> tuple[str, str]:
         """Two values that differ, in words: where these are the same on both sides, both in those of the reference."""
-        names = self._name_of(ours, 0), self._name_of(theirs, 1)
-        if names[0] != names[1] or theirs not in self._partners:
+        names = self._name_of(reference, 0), self._name_of(candidate, 1)
+        if names[0] != names[1] or candidate not in self._partners:
             return names
-        return names[0], name_of_value(self.comparison.reference, self._partners[theirs])
+        return names[0], name_of_value(self.comparison.reference, self._partners[candidate])
 
     @cached_property
     def _partners(self) -> dict[Value, Value]:
         """The reference's value for each value of the candidate that nodes in a pair compute."""
-        ours, theirs = (program.nodes for program in self.programs)
+        reference_nodes, candidate_nodes = (program.nodes for program in self.programs)
         pairs = [(i, j) for i, j in self.comparison.pairs if i is not None and j is not None]
-        return {b: a for i, j in pairs for a, b in zip(ours[i].outputs, theirs[j].outputs, strict=True)}
+        return {
+            b: a for i, j in pairs for a, b in zip(reference_nodes[i].outputs, candidate_nodes[j].outputs, strict=True)
+        }
 
 
 def place_of_node(node: Node) -> str:
@@ -384,12 +390,14 @@ def _name_in_sources(d: Difference, node: Node, other: Node) -> str:
 
     `is_causal` of torch's attention is `causal` in a program, say.
     """
-    ours, theirs = (dict(n.source.settings) if n.source is not None else {} for n in (node, other))
+    reference_settings, candidate_settings = (
+        dict(n.source.settings) if n.source is not None else {} for n in (node, other)
+    )
     values = [(type(d.reference), d.reference), (type(d.candidate), d.candidate)]
-    if d.name in ours or d.name in theirs or isinstance(d.reference, Program):
+    if d.name in reference_settings or d.name in candidate_settings or isinstance(d.reference, Program):
         return d.name
     names = [
-        name for name in ours.keys() & theirs.keys()
-        if [(type(settings[name]), settings[name]) for settings in (ours, theirs)] == values
+        name for name in reference_settings.keys() & candidate_settings.keys()
+        if [(type(settings[name]), settings[name]) for settings in (reference_settings, candidate_settings)] == values
     ]  # fmt: skip
     return names[0] if len(names) == 1 else d.name

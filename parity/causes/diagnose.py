@@ -64,33 +64,33 @@ class Diagnosis:
         """Return the causes that explain what the candidate computed in a Cell; none if nothing is proved."""
         for number, cell, evidence in self._failing_calls(path):
             self.failing.setdefault(path, (number, cell))
-            found = self._from_difference(cell, evidence, number, class_name)
+            causes = self._from_difference(cell, evidence, number, class_name)
             named: list[Cause] = []
-            if not found or any(cause.kind == "structure" for cause in found):
+            if not causes or any(cause.kind == "structure" for cause in causes):
                 with suppress(BudgetSpentError):
                     named = self._as_in_other_cells(cell, evidence, number)
                     named = named or self._from_catalogue(cell, evidence, NAMED)
                     named = named or self._of_candidate(evidence, number, OF_CANDIDATE)
-                if not named and self._is_rewritten(found, path):
+                if not named and self._is_rewritten(causes, path):
                     with evidence.budget.part(FEWER_CAUSES) as part, suppress(BudgetSpentError):
                         named = self._from_catalogue(cell, replace(evidence, budget=part), SETTINGS)
-                if not named and (path in self.exchanged or self._is_rewritten(found, path)):
+                if not named and (path in self.exchanged or self._is_rewritten(causes, path)):
                     with evidence.budget.part(FEWER_CAUSES) as part, suppress(BudgetSpentError):
                         named = self._of_candidate(replace(evidence, budget=part), number, SETTINGS_OF_CANDIDATE)
-            if named and len({cause.source for cause in found}) == 1:
-                named = [replace(cause, source=cause.source or found[0].source) for cause in named]
-            found = named or found
-            if not found:
+            if named and len({cause.source for cause in causes}) == 1:
+                named = [replace(cause, source=cause.source or causes[0].source) for cause in named]
+            causes = named or causes
+            if not causes:
                 with suppress(BudgetSpentError):  # which the budget notes
-                    found = self._from_catalogue(cell, evidence)
-                if not found:
+                    causes = self._from_catalogue(cell, evidence)
+                if not causes:
                     with evidence.budget.part(PAIRS) as part, suppress(BudgetSpentError):
-                        found = self._from_pairs(cell, replace(evidence, budget=part))
-            elif len(found) > 1:
+                        causes = self._from_pairs(cell, replace(evidence, budget=part))
+            elif len(causes) > 1:
                 with evidence.budget.part(FEWER_CAUSES) as part, suppress(BudgetSpentError):
-                    found = self._from_catalogue(cell, replace(evidence, budget=part)) or found
-            if found:
-                return found
+                    causes = self._from_catalogue(cell, replace(evidence, budget=part)) or causes
+            if causes:
+                return causes
         return []
 
     def _as_in_other_cells(self, cell: CellProgram, evidence: Evidence, number: int) -> list[Cause]:
@@ -101,16 +101,16 @@ class Diagnosis:
         """
         for entry, side in list(self.explaining):
             if side == REFERENCE:
-                found = self._from_catalogue(cell, evidence, [entry])
+                causes = self._from_catalogue(cell, evidence, [entry])
             else:
-                found = self._of_candidate(evidence, number, [entry])
-            if found:
-                return found
+                causes = self._of_candidate(evidence, number, [entry])
+            if causes:
+                return causes
         return []
 
-    def _is_rewritten(self, found: Sequence[Cause], path: str) -> bool:
+    def _is_rewritten(self, causes: Sequence[Cause], path: str) -> bool:
         """Whether the causes are nodes in place of others, or too many to be listed: there may be better words."""
-        differences = self.explained[path][1] if found and path in self.explained else []
+        differences = self.explained[path][1] if causes and path in self.explained else []
         sizes = [(len(d.nodes), len(d.other_nodes)) for d in differences if d.kind == "nodes"]
         return any(all(size) or sum(size) > MAX_OPS for size in sizes)
 
@@ -168,8 +168,8 @@ class Diagnosis:
     def _hunk_of_change(self, changed: Comparison, of: Side) -> Hunk:
         """Return the lines of both sides where the program of one was changed to compute what the other does."""
         number, cell = self.failing[changed.reference.path]
-        theirs = self.candidate_call(number)
-        comparison = None if theirs is None else Comparison.of(cell, theirs)
+        candidate = self.candidate_call(number)
+        comparison = None if candidate is None else Comparison.of(cell, candidate)
         return hunk_of_change(changed.differences, changed, comparison, of)
 
     def is_reference(self, path: str) -> bool:
@@ -182,22 +182,22 @@ class Diagnosis:
 
     def _from_difference(self, cell: CellProgram, evidence: Evidence, number: int, class_name: str) -> list[Cause]:
         """Return the smallest set of differences between the two programs that explains the candidate's values."""
-        theirs = self.candidate_call(number)
-        if theirs is None:
+        candidate = self.candidate_call(number)
+        if candidate is None:
             return []
         try:
             if any(node.op == "linear" for node in cell.program.nodes):
-                theirs = as_linear(theirs)
-            found = self._from_programs(cell, theirs, evidence, class_name)
-            if len(found) == 1:
-                return found
-            tables = with_tables(cell), with_tables(theirs)
+                candidate = as_linear(candidate)
+            causes = self._from_programs(cell, candidate, evidence, class_name)
+            if len(causes) == 1:
+                return causes
+            tables = with_tables(cell), with_tables(candidate)
             if tables == (None, None):
-                return found
-            in_tables = self._from_programs(tables[0] or cell, tables[1] or theirs, evidence, class_name)
+                return causes
+            in_tables = self._from_programs(tables[0] or cell, tables[1] or candidate, evidence, class_name)
         except INVALID:
             return []
-        return in_tables if len(in_tables) == 1 else found
+        return in_tables if len(in_tables) == 1 else causes
 
     def _from_programs(
         self, cell: CellProgram, candidate: CellProgram, evidence: Evidence, class_name: str
@@ -266,9 +266,9 @@ class Diagnosis:
         """
         for relation in relations(cell, evidence):
             changed = replace(cell, program=relation.program)
-            if found := self._from_catalogue(changed, evidence, BESIDE_PARAMETERS):
-                causes = [*relation.causes, *found]
-                proof = found[0]
+            if catalogue_causes := self._from_catalogue(changed, evidence, BESIDE_PARAMETERS):
+                causes = [*relation.causes, *catalogue_causes]
+                proof = catalogue_causes[0]
                 return [
                     replace(cause, error=proof.error, gradients=proof.gradients, together=len(causes))
                     for cause in causes
@@ -306,21 +306,21 @@ class Diagnosis:
         Raises:
             BudgetSpentError: nothing may be computed any more.
         """
-        theirs = self.candidate_call(number)
-        if theirs is None:
+        candidate = self.candidate_call(number)
+        if candidate is None:
             return []
         of_reference = evidence.of_reference
         for entry in entries:
-            for hypothesis in entry(theirs, of_reference):
+            for hypothesis in entry(candidate, of_reference):
                 with suppress(*INVALID):
                     program = hypothesis.make()
-                    agreement = of_reference.judge(theirs, program)
+                    agreement = of_reference.judge(candidate, program)
                     if agreement.holds:
                         self.explaining[entry, CANDIDATE] = None
-                        changed = Comparison.of(theirs, replace(theirs, program=program))
+                        changed = Comparison.of(candidate, replace(candidate, program=program))
                         cause = in_places(from_candidate(hypothesis.cause), hypothesis.places)
                         line = None if changed is None else source_in_reference(changed.differences, changed)
-                        own = (node.source for node in theirs.program.nodes if node.op == hypothesis.cause.op)
+                        own = (node.source for node in candidate.program.nodes if node.op == hypothesis.cause.op)
                         line = line or next(own, None)
                         cause = replace(cause, source="" if line is None else str(line))
                         if changed is not None:

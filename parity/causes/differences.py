@@ -72,71 +72,71 @@ class Comparison:
     @classmethod
     def of(cls, reference: CellProgram, candidate: CellProgram) -> Comparison | None:
         """Compare two programs; None if they are too large."""
-        ours, theirs = leaves(reference), leaves(candidate)
-        pairs = align(reference.program, candidate.program, ours, theirs)
+        reference_leaves, candidate_leaves = leaves(reference), leaves(candidate)
+        pairs = align(reference.program, candidate.program, reference_leaves, candidate_leaves)
         if pairs is None:
             return None
         for number, (i, j) in enumerate(pairs):
             if i is not None:
-                _identify(reference.program.nodes[i], ours, ("node", number))
+                _identify(reference.program.nodes[i], reference_leaves, ("node", number))
             if j is not None:
-                _identify(candidate.program.nodes[j], theirs, ("node", number))
-        return cls(reference, candidate, pairs, (ours, theirs))
+                _identify(candidate.program.nodes[j], candidate_leaves, ("node", number))
+        return cls(reference, candidate, pairs, (reference_leaves, candidate_leaves))
 
     @cached_property
     def differences(self) -> list[Difference]:
         """All differences, in the order of the nodes."""
-        found: list[Difference] = []
-        ours, theirs = self.reference.program, self.candidate.program
+        differences: list[Difference] = []
+        reference, candidate = self.reference.program, self.candidate.program
         run: tuple[list[Node], list[Node]] = ([], [])
         for i, j in [*self.pairs, (-1, -1)]:
             if i is None or j is None:
                 if i is not None:
-                    run[0].append(ours.nodes[i])
+                    run[0].append(reference.nodes[i])
                 if j is not None:
-                    run[1].append(theirs.nodes[j])
+                    run[1].append(candidate.nodes[j])
                 continue
             if run[0] or run[1]:
-                found.append(Difference("nodes", nodes=tuple(run[0]), other_nodes=tuple(run[1])))
+                differences.append(Difference("nodes", nodes=tuple(run[0]), other_nodes=tuple(run[1])))
                 run = ([], [])
             if i >= 0:
-                found += self._differences_of_pair(i, j)
+                differences += self._differences_of_pair(i, j)
         for position, (a, b) in enumerate(self.output_pairs):
             if self._differ(a, b):
-                found.append(Difference("output", name=str(position)))
+                differences.append(Difference("output", name=str(position)))
         for name, before, after in self.update_pairs:
             if self._differ(before, after):
-                found.append(Difference("update", name=name))
-        found += self._stored("parameter", ours.parameters, theirs.parameters)
-        found += self._stored("buffer", ours.buffers, theirs.buffers)
-        found += [
-            Difference("trained", name=name, reference=p.trainable, candidate=theirs.parameters[name].trainable)
-            for name, p in ours.parameters.items()
-            if name in theirs.parameters and theirs.parameters[name].trainable != p.trainable
+                differences.append(Difference("update", name=name))
+        differences += self._stored("parameter", reference.parameters, candidate.parameters)
+        differences += self._stored("buffer", reference.buffers, candidate.buffers)
+        differences += [
+            Difference("trained", name=name, reference=p.trainable, candidate=candidate.parameters[name].trainable)
+            for name, p in reference.parameters.items()
+            if name in candidate.parameters and candidate.parameters[name].trainable != p.trainable
         ]
-        return found
+        return differences
 
     def _differences_of_pair(self, i: int, j: int) -> list[Difference]:
         first, second = self.reference.program.nodes[i], self.candidate.program.nodes[j]
-        found = []
+        differences = []
         for name in dict.fromkeys([*first.attributes, *second.attributes]):
             a, b = first.attributes.get(name), second.attributes.get(name)
             if comparable(a) != comparable(b):
-                found.append(Difference("attribute", (i, j), name, a, b))
+                differences.append(Difference("attribute", (i, j), name, a, b))
         for position in range(max(len(first.inputs), len(second.inputs))):
             x, y = _at(first.inputs, position), _at(second.inputs, position)
             if self._differ(x, y):
                 constants = self._constants[0].get(x), self._constants[1].get(y)
                 if constants[0] is not None and constants[1] is not None:
-                    found.append(Difference("constant", (i, j), str(position), *constants))
+                    differences.append(Difference("constant", (i, j), str(position), *constants))
                 else:
-                    found.append(Difference("operand", (i, j), str(position)))
-        return found
+                    differences.append(Difference("operand", (i, j), str(position)))
+        return differences
 
-    def _differ(self, ours: Value | None, theirs: Value | None) -> bool:
+    def _differ(self, reference: Value | None, candidate: Value | None) -> bool:
         """Whether two operands differ by more than nodes that only one side has: these count as a run of nodes."""
-        first = None if ours is None else self._identities[0][ours]
-        second = None if theirs is None else self._identities[1][theirs]
+        first = None if reference is None else self._identities[0][reference]
+        second = None if candidate is None else self._identities[1][candidate]
         return first != second and not (self._alone(first, 1) or self._alone(second, 0))
 
     def _alone(self, identity: Hashable, side: int) -> bool:
@@ -171,46 +171,48 @@ class Comparison:
     @cached_property
     def output_pairs(self) -> list[tuple[Value, Value | None]]:
         """The outputs of both programs, by their boundaries."""
-        theirs = dict(zip(self.candidate.output_keys, self.candidate.program.outputs, strict=True))
+        candidate_outputs = dict(zip(self.candidate.output_keys, self.candidate.program.outputs, strict=True))
         keys = self.reference.output_keys
-        return [(v, theirs.get(key)) for v, key in zip(self.reference.program.outputs, keys, strict=True)]
+        return [(v, candidate_outputs.get(key)) for v, key in zip(self.reference.program.outputs, keys, strict=True)]
 
     @cached_property
     def update_pairs(self) -> list[tuple[str, Value | None, Value | None]]:
         """The new values of the buffers that either program updates."""
-        theirs = self.candidate.program.updates
+        candidate_updates = self.candidate.program.updates
         return [
-            (name, buffer.update, theirs.get(name))
+            (name, buffer.update, candidate_updates.get(name))
             for name, buffer in self.reference.program.buffers.items()
-            if buffer.update is not None or name in theirs
+            if buffer.update is not None or name in candidate_updates
         ]
 
     @staticmethod
     def _stored(
-        kind: Literal["parameter", "buffer"], ours: Mapping[str, Any], theirs: Mapping[str, Any]
+        kind: Literal["parameter", "buffer"], reference: Mapping[str, Any], candidate: Mapping[str, Any]
     ) -> list[Difference]:
         return [
-            Difference(kind, name=name, reference=ours[name].data, candidate=theirs[name].data)
-            for name in ours
-            if name in theirs and not np.array_equal(ours[name].data, theirs[name].data, equal_nan=True)
+            Difference(kind, name=name, reference=reference[name].data, candidate=candidate[name].data)
+            for name in reference
+            if name in candidate and not np.array_equal(reference[name].data, candidate[name].data, equal_nan=True)
         ]
 
     def are_exchanged(self, first: Difference, second: Difference) -> bool:
         """Whether two differences are operands, of one node or of two, that the candidate has in each other's place."""
         if first.kind != "operand" or second.kind != "operand":
             return False
-        one, other = self._operands(first), self._operands(second)
-        return None not in one and one == other[::-1]
+        first_operands, second_operands = self._operands(first), self._operands(second)
+        return None not in first_operands and first_operands == second_operands[::-1]
 
     def _operands(self, difference: Difference) -> tuple[Hashable, Hashable]:
         """The identities of an operand in the reference and in the candidate; None for one that is absent."""
         (i, j), position = difference.pair, int(difference.name)
         assert i is not None
         assert j is not None
-        ours = _at(self.reference.program.nodes[i].inputs, position)
-        theirs = _at(self.candidate.program.nodes[j].inputs, position)
+        reference_operand = _at(self.reference.program.nodes[i].inputs, position)
+        candidate_operand = _at(self.candidate.program.nodes[j].inputs, position)
         names, other_names = self._identities
-        return None if ours is None else names[ours], None if theirs is None else other_names[theirs]
+        return None if reference_operand is None else names[
+            reference_operand
+        ], None if candidate_operand is None else other_names[candidate_operand]
 
     def mixture(self, adopted: Collection[Difference]) -> Program:
         """Return the reference's program with the given differences adopted.
@@ -249,25 +251,27 @@ class _Mixer:
 
     def __init__(self, comparison: Comparison, adopted: Collection[Difference]) -> None:
         self.comparison = comparison
-        ours, theirs = comparison.reference.program, comparison.candidate.program
-        self.base = _with_stored(ours, theirs, adopted)
+        reference, candidate = comparison.reference.program, comparison.candidate.program
+        self.base = _with_stored(reference, candidate, adopted)
         self.builder = Builder.from_program(self.base.replace(nodes=()))
         self.changed = {(d.kind, d.pair, d.name) for d in adopted}
         self.taken = {id(node) for d in adopted for node in d.other_nodes}
         self.dropped = {id(node) for d in adopted for node in d.nodes}
-        self.first = {value: self._tensor(value) for value in (*ours.inputs, *self.base.constant_data)}
-        self.first |= {p.value: self._tensor(self.base.parameters[name].value) for name, p in ours.parameters.items()}
+        self.first = {value: self._tensor(value) for value in (*reference.inputs, *self.base.constant_data)}
+        self.first |= {
+            p.value: self._tensor(self.base.parameters[name].value) for name, p in reference.parameters.items()
+        }
         self.second: dict[Value, SymbolicTensor] = {}
         by_name = {name: value for value, name in leaves(comparison.reference).items()}
-        constants = {c.value: c.data for c in theirs.constants}
-        constants |= dict(zip(theirs.inputs, comparison.candidate.arrays, strict=True))
+        constants = {c.value: c.data for c in candidate.constants}
+        constants |= dict(zip(candidate.inputs, comparison.candidate.arrays, strict=True))
         for value, name in leaves(comparison.candidate).items():
             if name in by_name:
                 self.second[value] = self.first[by_name[name]]
             elif value in constants:
                 self.second[value] = self.builder.constant(constants[value], value.dtype)
             elif isinstance(name, tuple) and name[0] in ("parameter", "buffer"):
-                stored = theirs.constant_data[value]
+                stored = candidate.constant_data[value]
                 self.second[value] = self.builder.constant(stored, value.dtype)
 
     def _tensor(self, value: Value) -> SymbolicTensor:
@@ -275,10 +279,10 @@ class _Mixer:
 
     def program(self) -> Program:
         """Return the mixture."""
-        ours, theirs = self.comparison.reference.program, self.comparison.candidate.program
+        reference, candidate = self.comparison.reference.program, self.comparison.candidate.program
         for i, j in self.comparison.pairs:
-            first = None if i is None else ours.nodes[i]
-            second = None if j is None else theirs.nodes[j]
+            first = None if i is None else reference.nodes[i]
+            second = None if j is None else candidate.nodes[j]
             if first is not None and second is not None:
                 self._append_pair((i, j), first, second)
             elif first is not None and id(first) not in self.dropped:
@@ -302,12 +306,12 @@ class _Mixer:
             outputs=results,
         )
 
-    def _output(self, position: int, ours: Value, theirs: Value | None) -> SymbolicTensor:
+    def _output(self, position: int, reference: Value, candidate: Value | None) -> SymbolicTensor:
         """Return an output; zeros for a value that is passed to a Cell which the candidate doesn't call."""
-        if theirs is None and ours not in self.first:
-            return self.builder.constant(np.zeros(ours.type.sizes or ()), ours.dtype)
+        if candidate is None and reference not in self.first:
+            return self.builder.constant(np.zeros(reference.type.sizes or ()), reference.dtype)
         adopted = ("output", (None, None), str(position)) in self.changed
-        chosen = self._choose(ours, theirs, prefer_second=adopted)
+        chosen = self._choose(reference, candidate, prefer_second=adopted)
         assert chosen is not None
         return chosen
 
@@ -337,14 +341,14 @@ class _Mixer:
             values.update(zip(node.outputs, append(self.builder, node.op, operands, node.attributes), strict=True))
 
     def _choose(
-        self, ours: Value | None, theirs: Value | None, *, prefer_second: bool = False
+        self, reference: Value | None, candidate: Value | None, *, prefer_second: bool = False
     ) -> SymbolicTensor | None:
         """Return the tensor of either value: of the candidate's if it comes from adopted nodes, or is preferred."""
-        if ours is None and theirs is None:
+        if reference is None and candidate is None:
             return None
-        first = None if ours is None else self.first.get(ours)
-        second = None if theirs is None else self.second.get(theirs)
-        if second is not None and (first is None or prefer_second or self._is_adopted(theirs)):
+        first = None if reference is None else self.first.get(reference)
+        second = None if candidate is None else self.second.get(candidate)
+        if second is not None and (first is None or prefer_second or self._is_adopted(candidate)):
             return second
         if first is None:
             raise ConversionError("a value of the candidate isn't computed in the reference")
@@ -355,12 +359,12 @@ class _Mixer:
         return producer is not None and id(producer) in self.taken
 
 
-def _with_stored(ours: Program, theirs: Program, adopted: Collection[Difference]) -> Program:
-    """Return our program with the data of adopted parameters and buffers."""
-    parameters, buffers = dict(ours.parameters), dict(ours.buffers)
+def _with_stored(reference: Program, candidate: Program, adopted: Collection[Difference]) -> Program:
+    """Return the reference's program with the data of adopted parameters and buffers."""
+    parameters, buffers = dict(reference.parameters), dict(reference.buffers)
     for difference in adopted:
         if difference.kind == "parameter":
-            own, data = parameters[difference.name], theirs.parameters[difference.name].data
+            own, data = parameters[difference.name], candidate.parameters[difference.name].data
             value = (
                 own.value if own.data.shape == data.shape else Value(own.value.name, Type(own.value.dtype, data.shape))
             )
@@ -368,5 +372,5 @@ def _with_stored(ours: Program, theirs: Program, adopted: Collection[Difference]
         elif difference.kind == "trained":
             parameters[difference.name] = replace(parameters[difference.name], trainable=difference.candidate)
         elif difference.kind == "buffer":
-            buffers[difference.name] = replace(buffers[difference.name], data=theirs.buffers[difference.name].data)
-    return ours.replace(parameters=parameters, buffers=buffers)
+            buffers[difference.name] = replace(buffers[difference.name], data=candidate.buffers[difference.name].data)
+    return reference.replace(parameters=parameters, buffers=buffers)

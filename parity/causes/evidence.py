@@ -83,9 +83,11 @@ class Evidence:
 
     def _trained_otherwise(self, program: Program) -> set[TensorKey]:
         """The parameters of a program that are trained there and not in the candidate, or the other way round."""
-        ours = {name for name, parameter in program.parameters.items() if parameter.trainable}
+        trained = {name for name, parameter in program.parameters.items() if parameter.trainable}
         known = set(program.parameters) & {*self.truth.gradients.parameters, *self.candidate.gradients.parameters}
-        return {("parameter", name) for name in ours.symmetric_difference(self.candidate.gradients.parameters) & known}
+        return {
+            ("parameter", name) for name in trained.symmetric_difference(self.candidate.gradients.parameters) & known
+        }
 
     def judge(self, cell: CellProgram, program: Program | None = None) -> Agreement:
         """Compare a program of a Cell, by default the reference's own, with the candidate.
@@ -149,17 +151,17 @@ class Evidence:
             computed = (key.path == path and key.kind == own) or (key.path in inside and key.kind == passed)
             if computed and key in self.truth.values:
                 yield key, records.values.get(key, _ABSENT), expected
-        mine = records.gradients.parameters if gradients else records.state.updates | records.state.buffers
-        theirs = (
+        arrays = records.gradients.parameters if gradients else records.state.updates | records.state.buffers
+        candidate_arrays = (
             self.candidate.gradients.parameters
             if gradients
             else self.candidate.state.updates | self.candidate.state.buffers
         )
-        for name, array in mine.items():
-            if name.rpartition(".")[0] == path and name in theirs:
+        for name, array in arrays.items():
+            if name.rpartition(".")[0] == path and name in candidate_arrays:
                 like = self.reference_parameters.get(name, _ABSENT) if gradients else _ABSENT
                 kind = "parameter" if gradients else "update"
-                yield (kind, name), self._or_zeros(array, like), self._or_zeros(theirs[name], like)
+                yield (kind, name), self._or_zeros(array, like), self._or_zeros(candidate_arrays[name], like)
 
     def distance(self, cell: CellProgram, program: Program) -> float:
         """Return the largest error of a program's outputs against the candidate's, in units of the bar of each tensor.
@@ -210,8 +212,8 @@ class Evidence:
             if name in cell.own_parameters and name in self.candidate.gradients.parameters:
                 expected = self._or_zeros(self.candidate.gradients.parameters[name], program.parameters[name].data)
                 pairs.append((("parameter", name), value, expected))
-        wanted = [value for _, value, _ in pairs if value is not None]
-        results = dict(zip(wanted, execute(gradient.program, [*cell.arrays, *seeds], wanted=wanted), strict=True))
+        values = [value for _, value, _ in pairs if value is not None]
+        results = dict(zip(values, execute(gradient.program, [*cell.arrays, *seeds], wanted=values), strict=True))
         for key, value, expected in pairs:
             yield key, np.zeros_like(expected) if value is None else results[value], expected
 

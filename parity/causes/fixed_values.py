@@ -22,14 +22,14 @@ Operand = tuple[Node, int]
 
 def is_fixed(program: Program, value: Value) -> bool:
     """Whether a value is the same for all inputs: stored, or computed from what is stored alone."""
-    needed, seen = [value], set[Value]()
+    needed, visited = [value], set[Value]()
     while needed:
-        one = needed.pop()
-        if one in program.inputs:
+        current = needed.pop()
+        if current in program.inputs:
             return False
-        if one not in seen and one in program.producers:
-            needed += [v for v in program.producers[one].inputs if v is not None]
-        seen.add(one)
+        if current not in visited and current in program.producers:
+            needed += [v for v in program.producers[current].inputs if v is not None]
+        visited.add(current)
     return True
 
 
@@ -55,19 +55,19 @@ def exchanged_table(comparison: Comparison, difference: Difference) -> tuple[Ope
     """
     programs = comparison.reference.program, comparison.candidate.program
     made = [{v for node in nodes for v in node.outputs} for nodes in (difference.nodes, difference.other_nodes)]
-    found: list[tuple[Operand, Operand]] = []
+    operand_pairs: list[tuple[Operand, Operand]] = []
     for i, j in comparison.pairs:
         if i is None or j is None:
             continue
         node, other = programs[0].nodes[i], programs[1].nodes[j]
         for position, values in enumerate(zip(node.inputs, other.inputs, strict=False)):
             if any(value in own for value, own in zip(values, made, strict=True)):
-                found.append(((node, position), (other, position)))
-    used = {(node.inputs[n], other.inputs[m]) for (node, n), (other, m) in found}
+                operand_pairs.append(((node, position), (other, position)))
+    used = {(node.inputs[n], other.inputs[m]) for (node, n), (other, m) in operand_pairs}
     if len(used) != 1:
         return None
     pair = zip(used.pop(), programs, strict=True)
-    return found[0] if all(value is not None and is_fixed(program, value) for value, program in pair) else None
+    return operand_pairs[0] if all(value is not None and is_fixed(program, value) for value, program in pair) else None
 
 
 def with_tables(cell: CellProgram) -> CellProgram | None:
@@ -88,10 +88,10 @@ def with_tables(cell: CellProgram) -> CellProgram | None:
             nodes.append(node)
     own = {id(node) for node in nodes}
     needed = {v for node in program.nodes if id(node) not in own for v in node.inputs} | {*program.outputs}
-    wanted = [v for node in nodes for v in node.outputs if v in needed]
-    if not wanted or any(v.type.sizes is None for v in wanted):
+    tables = [v for node in nodes for v in node.outputs if v in needed]
+    if not tables or any(v.type.sizes is None for v in tables):
         return None
-    arrays = dict(zip(wanted, execute(program, cell.arrays, wanted=wanted), strict=True))
+    arrays = dict(zip(tables, execute(program, cell.arrays, wanted=tables), strict=True))
     if sum(array.size for array in arrays.values()) > MAX_ELEMENTS:
         return None
     places: dict[Value, str] = {}

@@ -128,12 +128,12 @@ class AlignedPrograms:
     @cached_property
     def _partner(self) -> tuple[dict[int, Node], dict[int, Node]]:
         """For each side, the partners of its nodes by identity."""
-        found: tuple[dict[int, Node], dict[int, Node]] = ({}, {})
+        partners: tuple[dict[int, Node], dict[int, Node]] = ({}, {})
         for i, j in self.comparison.pairs:
             if i is not None and j is not None:
-                ours, theirs = self.programs[0].nodes[i], self.programs[1].nodes[j]
-                found[0][id(ours)], found[1][id(theirs)] = theirs, ours
-        return found
+                reference_node, candidate_node = self.programs[0].nodes[i], self.programs[1].nodes[j]
+                partners[0][id(reference_node)], partners[1][id(candidate_node)] = candidate_node, reference_node
+        return partners
 
     def nodes_of(self, differences: Sequence[Difference]) -> tuple[list[Node], list[Node]]:
         """Return the nodes of both sides that some differences are in."""
@@ -153,8 +153,8 @@ class AlignedPrograms:
             return self._computing(self.comparison.output_pairs[int(d.name)])
         if d.kind == "update":
             return self._computing(next((x, y) for name, x, y in self.comparison.update_pairs if name == d.name))
-        ours, theirs = (_users(program, _stored(program, d.name)) for program in self.programs)
-        return ours, theirs
+        reference_nodes, candidate_nodes = (_users(program, _stored(program, d.name)) for program in self.programs)
+        return reference_nodes, candidate_nodes
 
     def _computing(self, values: tuple[Value | None, Value | None]) -> tuple[list[Node], list[Node]]:
         """Return the nodes that compute two values; none for a value that enters the Cell, or that is stored."""
@@ -166,23 +166,23 @@ class AlignedPrograms:
 
     def partners(self, nodes: Sequence[Node], side: Side) -> Sequence[Node]:
         """Return what the other side has in place of some nodes of a side."""
-        found = [self._partner[side][id(node)] for node in nodes if id(node) in self._partner[side]]
+        partners = [self._partner[side][id(node)] for node in nodes if id(node) in self._partner[side]]
         given = {id(node) for node in nodes}
         for d in self.comparison.differences:
             runs = d.nodes, d.other_nodes
             if d.kind == "nodes" and not given.isdisjoint(map(id, runs[side])):
-                found += [node for node in runs[1 - side] if node not in found]
-        return found or self.beside(nodes, side)
+                partners += [node for node in runs[1 - side] if node not in partners]
+        return partners or self.beside(nodes, side)
 
     def beside(self, nodes: Sequence[Node], side: Side) -> Sequence[Node]:
         """Return the other side's node that uses what some nodes of a side compute, or else computes what they use."""
         program, partner = self.programs[side], self._partner[side]
-        seen = {value for node in nodes for value in node.outputs}
+        results = {value for node in nodes for value in node.outputs}
         for node in program.nodes:
-            if not seen.isdisjoint(node.inputs):
+            if not results.isdisjoint(node.inputs):
                 if id(node) in partner:
                     return [partner[id(node)]]
-                seen.update(node.outputs)
+                results.update(node.outputs)
         needed = {value for node in nodes for value in node.inputs if value is not None}
         for node in reversed(program.nodes):
             if not needed.isdisjoint(node.outputs):

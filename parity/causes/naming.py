@@ -18,12 +18,12 @@ from .source_words import piece_in_words, result_in_words, selected_by
 def calls_around(cell: CellProgram, node: Node) -> list[int]:
     """Return the numbers of the calls that a node is in, inside a Cell, the outermost first."""
     calls = cell.program.calls
-    found: list[int] = []
+    numbers: list[int] = []
     number: int | None = node.cell
     while number is not None and calls[number].path != cell.path:
-        found.insert(0, number)
+        numbers.insert(0, number)
         number = calls[number].parent
-    return found
+    return numbers
 
 
 def cells_of_nodes(cell: CellProgram, nodes: Sequence[Node]) -> tuple[list[str], Sequence[Node]]:
@@ -126,9 +126,9 @@ def taken_by(node: Node) -> str:
     starts, stops, axes, steps = (node.attributes[name] for name in names)
     parts = []
     for start, stop, axis, step in zip(starts, stops, axes, steps, strict=True):
-        one = stop == start + 1
+        is_single = stop == start + 1
         parts.append(
-            f"{'element' if one else 'elements'} {start}{'' if one else f':{stop}'}{f':{step}' * (step != 1)}"
-            f" along axis {axis}"
+            f"{'element' if is_single else 'elements'} {start}{'' if is_single else f':{stop}'}"
+            f"{f':{step}' * (step != 1)} along axis {axis}"
         )
     return ", ".join(parts)

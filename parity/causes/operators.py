@@ -99,17 +99,17 @@ def operator_changes(comparison: Comparison) -> Iterator[OperatorChange]:
     An operator is left out where attributes of a single node are all that differs: these say the same.
     """
     alike: dict[tuple[Any, ...], list[tuple[Operator, Operator]]] = {}
-    for ours, theirs in _pairs(comparison):
-        names = dict.fromkeys([*ours.settings, *theirs.settings])
-        values = [(name, ours.settings.get(name, ABSENT), theirs.settings.get(name, ABSENT)) for name in names]
+    for reference, candidate in _pairs(comparison):
+        names = dict.fromkeys([*reference.settings, *candidate.settings])
+        values = [(name, reference.settings.get(name, ABSENT), candidate.settings.get(name, ABSENT)) for name in names]
         different = tuple((name, a, b) for name, a, b in values if a is ABSENT or b is ABSENT or a != b)
         if different:
-            alike.setdefault((ours.name, different), []).append((ours, theirs))
+            alike.setdefault((reference.name, different), []).append((reference, candidate))
     for (name, different), pairs in alike.items():
-        found = _differences_of(pairs, comparison)
-        is_one_node = all(None not in d.pair for d in found) and len({d.pair for d in found}) == len(pairs)
-        if found and (name == INTERPOLATE or not is_one_node or any(d.kind != "attribute" for d in found)):
-            yield OperatorChange(in_places(_cause(name, different, pairs[0][1]), len(pairs)), found, is_one_node)
+        differences = _differences_of(pairs, comparison)
+        is_one_node = all(None not in d.pair for d in differences) and len({d.pair for d in differences}) == len(pairs)
+        if differences and (name == INTERPOLATE or not is_one_node or any(d.kind != "attribute" for d in differences)):
+            yield OperatorChange(in_places(_cause(name, different, pairs[0][1]), len(pairs)), differences, is_one_node)
 
 
 def _pairs(comparison: Comparison) -> Iterator[tuple[Operator, Operator]]:
@@ -118,10 +118,10 @@ def _pairs(comparison: Comparison) -> Iterator[tuple[Operator, Operator]]:
     for side, cell in enumerate((comparison.reference, comparison.candidate)):
         for operator in operators(cell.program):
             by_name[side].setdefault(operator.name, []).append(operator)
-    for name, ours in by_name[0].items():
-        theirs = by_name[1].get(name, [])
-        if len(ours) == len(theirs):
-            yield from zip(ours, theirs, strict=True)
+    for name, reference_operators in by_name[0].items():
+        candidate_operators = by_name[1].get(name, [])
+        if len(reference_operators) == len(candidate_operators):
+            yield from zip(reference_operators, candidate_operators, strict=True)
 
 
 def _differences_of(pairs: list[tuple[Operator, Operator]], comparison: Comparison) -> list[Difference]:
@@ -149,12 +149,13 @@ def settings_in_words(different: Sequence[tuple[str, Any, Any]]) -> tuple[str, s
 def _cause(name: str, different: tuple[tuple[str, Any, Any], ...], candidate: Operator) -> Cause:
     """Return the cause in the words of the settings."""
     words, fix = settings_in_words(different)
-    setting, ours, theirs = different[0]
+    setting, reference_value, candidate_value = different[0]
     operator = visible_name(name.removeprefix("native_"))
     return Cause(
         "attribute", f"in {operator}, {words}", fix,
-        op=name, attribute=setting, reference_value=None if ours is ABSENT else plain(ours),
-        candidate_value=None if theirs is ABSENT else plain(theirs), source=place_of_node(candidate.nodes[0]),
+        op=name, attribute=setting, reference_value=None if reference_value is ABSENT else plain(reference_value),
+        candidate_value=None if candidate_value is ABSENT else plain(candidate_value),
+        source=place_of_node(candidate.nodes[0]),
     )  # fmt: skip
 
 

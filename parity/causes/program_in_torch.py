@@ -31,11 +31,11 @@ def program_in_torch(network: Network, path: str) -> Literal["reference", "progr
     """
     for number in network.calls_of(path):
         try:
-            found = _of_call(network.cut(number), network)
+            agreement = _of_call(network.cut(number), network)
         except INVALID:
             continue
-        if found:
-            return found
+        if agreement:
+            return agreement
     return ""
 
 

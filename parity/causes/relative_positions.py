@@ -70,10 +70,11 @@ def in_words(reference: Array, candidate: Array) -> str:
     pairs = sorted(product(settings_of(reference), settings_of(candidate)), key=lambda pair: len(_different(*pair)))
     if not pairs:
         return ""
-    ours, theirs = pairs[0]
+    reference_settings, candidate_settings = pairs[0]
     parts = [
-        f"{name} is {asdict(theirs)[name]} in the candidate, {asdict(ours)[name]} in the reference"
-        for name in _different(ours, theirs)
+        f"{name} is {asdict(candidate_settings)[name]} in the candidate, "
+        f"{asdict(reference_settings)[name]} in the reference"
+        for name in _different(reference_settings, candidate_settings)
     ]
     return "; ".join(parts)
 

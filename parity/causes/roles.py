@@ -135,13 +135,13 @@ def _is_input(cell: CellProgram, value: Value) -> bool:
 def _follows(cell: CellProgram, value: Value, source: Value) -> bool:
     """Whether a value is computed from another one, as far as this Cell and the Cells that it calls show it."""
     keys = dict(zip(cell.program.inputs, cell.input_keys, strict=True))
-    needed, seen = [value], set[Value]()
+    needed, visited = [value], set[Value]()
     while needed:
-        one = needed.pop()
-        if one is source or (one in keys and not _is_input(cell, one) and keys[one] is not None):
+        current = needed.pop()
+        if current is source or (current in keys and not _is_input(cell, current) and keys[current] is not None):
             return True
-        if one in seen or one not in cell.program.producers:
+        if current in visited or current not in cell.program.producers:
             continue
-        seen.add(one)
-        needed += [v for v in cell.program.producers[one].inputs if v is not None]
+        visited.add(current)
+        needed += [v for v in cell.program.producers[current].inputs if v is not None]
     return False

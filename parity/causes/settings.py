@@ -39,21 +39,22 @@ def in_words_of_settings(
     name, first = different[0], explained[0]
     if name not in ("class", "training") and not explains(name):
         return causes
-    ours, theirs = (visible_name(str(side[name])) for side in (reference, candidate))
+    reference_text, candidate_text = (visible_name(str(side[name])) for side in (reference, candidate))
     if name == "class":
         if len(explained) > 1:
             return causes
-        summary = f"the Cell is of class {theirs} in the candidate, {ours} in the reference: {first.summary}"
+        classes = f"{candidate_text} in the candidate, {reference_text} in the reference"
+        summary = f"the Cell is of class {classes}: {first.summary}"
         # a class of the network's own, on either side, isn't a slip for the other one
         are_layers = all(side["class"] in vars(torch.nn) for side in (reference, candidate))
-        named = replace(first, summary=summary, fix=f"use {ours}" if are_layers else first.fix)
+        named = replace(first, summary=summary, fix=f"use {reference_text}" if are_layers else first.fix)
     else:
-        summary = f"{visible_name(name)} is {theirs} in the candidate, {ours} in the reference"
-        fix = f"{visible_name(reference['class'])}(..., {visible_name(name)}={ours})"
+        summary = f"{visible_name(name)} is {candidate_text} in the candidate, {reference_text} in the reference"
+        fix = f"{visible_name(reference['class'])}(..., {visible_name(name)}={reference_text})"
         if name == "training":
-            theirs, ours = ("train" if side[name] else "eval" for side in (candidate, reference))
-            summary = f"it runs in {theirs} mode in the candidate, in {ours} mode in the reference"
-            fix = f"call {ours}() of this module of the candidate"
+            candidate_text, reference_text = ("train" if side[name] else "eval" for side in (candidate, reference))
+            summary = f"it runs in {candidate_text} mode in the candidate, in {reference_text} mode in the reference"
+            fix = f"call {reference_text}() of this module of the candidate"
         named = replace(
             first,
             kind="attribute",

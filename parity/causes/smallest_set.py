@@ -44,7 +44,7 @@ def agreement_with(
 ) -> Agreement | None:
     """Return the agreement of the reference's Cell with these differences; None if it doesn't agree."""
     try:
-        found = evidence.judge(cell, comparison.mixture(adopted))
+        agreement = evidence.judge(cell, comparison.mixture(adopted))
     except (*INVALID, BudgetSpentError):  # what was found until then is still proved
         return None
-    return found if found.holds else None
+    return agreement if agreement.holds else None

@@ -110,14 +110,18 @@ def _expression(program: Program, source: Source) -> str:
 
     Operators of one kind in a line are in the order in which Python evaluates them, in each turn of a loop.
     """
-    found = [*_expressions(source)]
+    expressions = [*_expressions(source)]
     calls = [n.source for n in program.nodes if _is_in_line(n, source) and n.source.operator == source.operator]  # type: ignore[union-attr]
     calls = [call for n, call in enumerate(calls) if not any(call is other for other in calls[:n])]
-    if not found or len(calls) % len(found):
+    if not expressions or len(calls) % len(expressions):
         return ""
     number = next(n for n, call in enumerate(calls) if call is source)
-    turn = f" (call {number // len(found) + 1} of {len(calls) // len(found)})" if len(calls) > len(found) else ""
-    return f"`{_shortened(found[number % len(found)])}`{turn}"
+    turn = (
+        f" (call {number // len(expressions) + 1} of {len(calls) // len(expressions)})"
+        if len(calls) > len(expressions)
+        else ""
+    )
+    return f"`{_shortened(expressions[number % len(expressions)])}`{turn}"
 
 
 def _is_in_line(node: Node, source: Source) -> bool:

@@ -106,9 +106,9 @@ def _interpret(model: onnx.ModelProto, experiment: Experiment, names: list[str])
     try:
         program = from_onnx(_with_outputs(model, names, only=True))
         runs = []
-        for one in (program.astype("float64"), program):
-            given = [cast_floating(np.asarray(x), v.dtype) for x, v in zip(arrays, one.inputs, strict=True)]
-            runs.append(dict(zip(names, execute(one, given), strict=True)))
+        for variant in (program.astype("float64"), program):
+            given = [cast_floating(np.asarray(x), v.dtype) for x, v in zip(arrays, variant.inputs, strict=True)]
+            runs.append(dict(zip(names, execute(variant, given), strict=True)))
     except CellbridgeError:
         return None
     return Values(*runs)
