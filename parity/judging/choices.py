@@ -68,7 +68,7 @@ class ChoiceFinder:
             network = Network.of(self._program(run), replace(run, feed=truth))
             if run.call.second == "varied":
                 network = replace(network, inputs=tuple(map(other_numbers, network.inputs)))
-            return _Search(network).found()
+            return _Search(network).find()
         except CellbridgeError:  # it can't be captured, or an op fails
             return {}
 
@@ -126,7 +126,7 @@ class _Search:
         self.choices: dict[Key, Choice] = {}
         self.arrays: dict[Value, Array] = {}
 
-    def found(self) -> dict[Key, Choice]:
+    def find(self) -> dict[Key, Choice]:
         """Return the choices by boundary."""
         places = list(self._places())
         operands = [value for place in places for node in place.chain for value in node.inputs[1:]]

@@ -39,7 +39,10 @@ def size_probes(inputs: Inputs, numbers: Collection[int], *, after_given: bool) 
     before = (inputs.arguments,) if after_given else ()
     tensors = inputs.tensors
     for size, axes in _axes_by_size(tensors).items():
-        by_axis = [tuple(one for one in axes if one[1] == number) for number in sorted({axis for _, axis in axes})]
+        by_axis = [
+            tuple(place_and_axis for place_and_axis in axes if place_and_axis[1] == number)
+            for number in sorted({axis for _, axis in axes})
+        ]
         for kind, possible in _sizes(size, numbers):
             for some in [axes, *by_axis] if len(by_axis) > 1 else [axes]:
                 for other in possible:
@@ -79,12 +82,12 @@ def _are_of_one_tensor(axes: Axes) -> bool:
 
 def _last_axes_in_proportion(tensors: Mapping[int, torch.Tensor]) -> dict[int, Axes]:
     """By number, -1 or -2, the axes that have different sizes in several tensors."""
-    found: dict[int, Axes] = {}
+    axes_by_number: dict[int, Axes] = {}
     for number in (-1, -2):
         axes = [(place, x.ndim + number) for place, x in tensors.items() if x.ndim + number > 0]
         if len({tensors[place].shape[axis] for place, axis in axes} - {1}) > 1:
-            found[number] = [(place, axis) for place, axis in axes if tensors[place].shape[axis] > 1]
-    return found
+            axes_by_number[number] = [(place, axis) for place, axis in axes if tensors[place].shape[axis] > 1]
+    return axes_by_number
 
 
 def _is_affordable(tensors: Mapping[int, torch.Tensor], axes: Axes, size: int) -> bool:
@@ -93,12 +96,12 @@ def _is_affordable(tensors: Mapping[int, torch.Tensor], axes: Axes, size: int) -
 
 def _axes_by_size(tensors: Mapping[int, torch.Tensor]) -> dict[int, Axes]:
     """The axes of each size that occurs."""
-    found: dict[int, list[tuple[int, int]]] = {}
+    axes_by_size: dict[int, list[tuple[int, int]]] = {}
     for place, tensor in tensors.items():
         for axis, size in enumerate(tensor.shape):
             if size > 0:
-                found.setdefault(size, []).append((place, axis))
-    return {size: tuple(axes) for size, axes in found.items()}
+                axes_by_size.setdefault(size, []).append((place, axis))
+    return {size: tuple(axes) for size, axes in axes_by_size.items()}
 
 
 def _sizes(size: int, numbers: Collection[int]) -> list[tuple[str, list[int]]]:

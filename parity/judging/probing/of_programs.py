@@ -8,6 +8,6 @@ from ...inputs.onnx_inputs import tables
 
 def vocabularies_of(program: Program) -> list[int]:
     """The lengths of the tables in which the program looks up its inputs, or of all matrices; the largest first."""
-    found = {length for value in program.inputs if value.dtype.kind in "iu" for length in tables(program, value)}
+    lengths = {length for value in program.inputs if value.dtype.kind in "iu" for length in tables(program, value)}
     matrices = {parameter.data.shape[0] for parameter in program.parameters.values() if parameter.data.ndim == 2}
-    return sorted(found or matrices, reverse=True)
+    return sorted(lengths or matrices, reverse=True)

@@ -83,30 +83,30 @@ class JudgeOnProbe:
         Raises:
             CellbridgeError: the side doesn't run on it.
         """
-        found = self._judge(side, probe, run, truth)
-        if not found or not self.runs.replayed.reference.choices or probe.positions or probe.tied:
-            return found
+        failures = self._judge(side, probe, run, truth)
+        if not failures or not self.runs.replayed.reference.choices or probe.positions or probe.tied:
+            return failures
         inner = self.runs.reference.run(run.want(inner=True))
         choices = self.choices.of(run, inner)
         settled = replace(run.reference, choices=choices, slots=inner.slots)
-        return self._judge(side, probe, replace(run, reference=settled), truth) if choices else found
+        return self._judge(side, probe, replace(run, reference=settled), truth) if choices else failures
 
     def _judge(self, side: Side, probe: Probe, run: Run, truth: Records) -> CellComparisons:
         """Return the failures of a side: in its Cells, if they can be told, and at the root."""
         if run.feed is not None:
             return self._failures(side, probe, run, truth, ISOLATED)
-        found = self._failures(side, probe, run, truth, FEEDINGS[len(run.call.before)])
-        if found and probe.resized and probe.before:  # is it the size alone, without the call before?
+        failures = self._failures(side, probe, run, truth, FEEDINGS[len(run.call.before)])
+        if failures and probe.resized and probe.before:  # is it the size alone, without the call before?
             alone = replace(probe, before=())
             on_reference = self.runs.run(alone, grads=run.wanted.grads, calls=counts_calls(side))
-            return (self._judge(side, alone, *on_reference) if on_reference is not None else []) or found
+            return (self._judge(side, alone, *on_reference) if on_reference is not None else []) or failures
         keeps_layouts = not (probe.resized and isinstance(side, HasLayouts) and side.layouts)
-        if not found or not side.capabilities.has_cells or not keeps_layouts:
-            return found
+        if not failures or not side.capabilities.has_cells or not keeps_layouts:
+            return failures
         inner = self.runs.reference.run(run.want(inner=True))
         settled = replace(run.reference, slots=inner.slots)
         isolated = replace(run, feed=inner, reference=settled).want(inner=True)
-        return self._failures(side, probe, isolated, inner, ISOLATED) + found
+        return self._failures(side, probe, isolated, inner, ISOLATED) + failures
 
     def _failures(self, side: Side, probe: Probe, run: Run, truth: Records, feeding: str) -> CellComparisons:
         """Return what fails in a run of a side, by the reference's own errors on the same inputs."""
@@ -149,21 +149,21 @@ class JudgeOnProbe:
             is_accurate = c.reference_error <= LOST * largest
             return is_accurate and c.error >= max(GROSS * largest, SMALLEST * _smallest_normal(noise_run.dtype))
 
-        def may_be_rounding(found: CellComparisons) -> bool:
-            return bool(found) and not (probe.exact and any(c.error >= JUMP * c.bar for _, c in found))
+        def may_be_rounding(failures: CellComparisons) -> bool:
+            return bool(failures) and not (probe.exact and any(c.error >= JUMP * c.bar for _, c in failures))
 
-        found = judge.settle(check, compare(), compare, bool, may_be_noise=may_be_rounding)
-        if found and probe.working and self._cancels(side, run, truth):
+        failures = judge.settle(check, compare(), compare, bool, may_be_noise=may_be_rounding)
+        if failures and probe.working and self._cancels(side, run, truth):
             return []
-        if found and check == "meaning" and (feeding == ISOLATED or run.call.before):
+        if failures and check == "meaning" and (feeding == ISOLATED or run.call.before):
             self.evidence[side.name] = truth, records, noise
-        return found
+        return failures
 
     def _approximation(self, side: Side) -> float:
         """The relative error of the approximations that either side makes beyond a threshold."""
-        for one in (self.runs.reference, side):
-            if one.name not in self._approximations:
-                self._approximations[one.name] = approximation(one)
+        for network in (self.runs.reference, side):
+            if network.name not in self._approximations:
+                self._approximations[network.name] = approximation(network)
         return max(self._approximations[self.runs.reference.name], self._approximations[side.name])
 
     def _cancels(self, side: Side, run: Run, truth: Records) -> bool:

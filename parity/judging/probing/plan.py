@@ -37,7 +37,7 @@ from .values import (
 MAX_VOCABULARIES = 4
 
 
-def probes(reference: Side, side: Side, there: Observed | None = None) -> Iterator[Probe]:
+def probes(reference: Side, side: Side, observed: Observed | None = None) -> Iterator[Probe]:
     """Yield the probes for a side: none if nothing is known of the reference's inputs.
 
     Complex inputs aren't probed.
@@ -45,15 +45,18 @@ def probes(reference: Side, side: Side, there: Observed | None = None) -> Iterat
     Args:
         reference: the reference.
         side: the side.
-        there: what the operations of the reference do, if that is known.
+        observed: what the operations of the reference do, if that is known.
     """
     inputs = _inputs_of(reference)
     if inputs is None or any(tensor.is_complex() for tensor in inputs.tensors.values()):
         return
-    of_reference, of_side = there or observe(reference), observe(side)
-    equal, equal_there = of_reference.order, of_side.order
-    switches = ordinary(of_reference.switches | of_side.switches | equal.jumps | equal_there.jumps)
-    clear = all(one.clear and (one.defined or not one.takes) for one in (equal, equal_there))
+    of_reference, of_side = observed or observe(reference), observe(side)
+    order, side_order = of_reference.order, of_side.order
+    switches = ordinary(of_reference.switches | of_side.switches | order.jumps | side_order.jumps)
+    clear = all(
+        network_order.clear and (network_order.defined or not network_order.takes)
+        for network_order in (order, side_order)
+    )
     if isinstance(reference, RunsModule):
         of_module = _of_module(inputs, reference, side)
         vocabularies, special = _vocabularies(reference.module), _padding_indices(reference, side)
@@ -63,7 +66,7 @@ def probes(reference: Side, side: Side, there: Observed | None = None) -> Iterat
     # ONNX Runtime's kernels (MaxPool, LSTM) don't always pass on NaN, whatever the file
     judges_nan = side.capabilities.checks[0][0] == "meaning"
     both = (reference, side) if isinstance(reference, RunsModule) and isinstance(side, RunsModule) else None
-    defined = equal.takes and equal.defined
+    defined = order.takes and order.defined
     in_range = judges_nan and ("rounding", RANGE) in side.capabilities.checks
     any_size = in_range and bool(inputs.numbers) and takes_any_size(reference, inputs)
     steps = ((reference, of_reference.steps), (side, of_side.steps))
@@ -93,7 +96,9 @@ def _of_module(inputs: Inputs, reference: RunsModule, side: Side) -> list[Iterat
     """Return the families of other sizes and of several calls."""
     can, families = side.capabilities, list[Iterator[Probe]]()
     if can.calls.live:
-        integers = set().union(*(one.integers() for one in (reference, side) if isinstance(one, HasIntegers)))
+        integers = set().union(
+            *(network.integers() for network in (reference, side) if isinstance(network, HasIntegers))
+        )
         numbers = {n for n in integers if 1 < n < MAX_SIZE}
         families.append(size_probes(inputs, numbers, after_given=can.calls.keeps_state))
     return [*families, _of_calls(inputs.arguments, reference, side)]

@@ -90,20 +90,20 @@ class Probe:
         return self.arguments is not None and not special
 
 
-def _is_same(one: object, another: object) -> bool:
+def _is_same(first: object, second: object) -> bool:
     """Whether two values are the same, tensors bit by bit; of objects of other classes, only if they are one object."""
-    leaves, spec = pytree.tree_flatten(one)
-    others, spec_of_another = pytree.tree_flatten(another)
-    return spec == spec_of_another and all(map(_is_same_leaf, leaves, others))
+    first_leaves, first_spec = pytree.tree_flatten(first)
+    second_leaves, second_spec = pytree.tree_flatten(second)
+    return first_spec == second_spec and all(map(_is_same_leaf, first_leaves, second_leaves))
 
 
-def _is_same_leaf(one: object, another: object) -> bool:
-    if one is another or type(one) is not type(another):
-        return one is another
-    if isinstance(one, torch.Tensor) and isinstance(another, torch.Tensor):
-        same_kind = (one.dtype, one.shape, one.layout) == (another.dtype, another.shape, another.layout)
-        return same_kind and one.layout == torch.strided and torch.equal(_bits(one), _bits(another))
-    return (callable(one) or isinstance(one, (str, bool, int, float))) and bool(one == another)
+def _is_same_leaf(first: object, second: object) -> bool:
+    if first is second or type(first) is not type(second):
+        return first is second
+    if isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor):
+        same_kind = (first.dtype, first.shape, first.layout) == (second.dtype, second.shape, second.layout)
+        return same_kind and first.layout == torch.strided and torch.equal(_bits(first), _bits(second))
+    return (callable(first) or isinstance(first, (str, bool, int, float))) and bool(first == second)
 
 
 def _bits(x: torch.Tensor) -> torch.Tensor:

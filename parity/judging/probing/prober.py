@@ -81,7 +81,7 @@ class Prober:
         tally = Tally(side.name, self.reference.name)
         budget = Budget.of(self._observed.work, GRADIENT_SHARE if self.compared == "gradients" else 1.0)
         kept = self._compares_gradients(side)
-        found: CellComparisons = []
+        failures: CellComparisons = []
         after_calls: CellComparisons = []
         for grads, probe in self._in_order(side):
             count = tally.of_gradients if grads else tally.of_outputs
@@ -101,56 +101,56 @@ class Prober:
             if probe.choice:
                 count.chosen.add(probe.choice)
             try:
-                found = self.on_probe.failures(side, probe, *on_reference)
-                if is_not_taken(probe, [c for _, c in found]):
-                    if is_of_calls_before([c for _, c in found]):  # it takes the size; another may show more
-                        after_calls = after_calls or found
+                failures = self.on_probe.failures(side, probe, *on_reference)
+                if is_not_taken(probe, [c for _, c in failures]):
+                    if is_of_calls_before([c for _, c in failures]):  # it takes the size; another may show more
+                        after_calls = after_calls or failures
                     else:
-                        tally.not_taken.setdefault(probe.name, found[0][1].reason)
+                        tally.not_taken.setdefault(probe.name, failures[0][1].reason)
                         count.chosen.discard(probe.choice)
-                    found = []
+                    failures = []
                     continue
-                if found:
-                    found = self._without_notes(side, probe, found, budget)
+                if failures:
+                    failures = self._without_notes(side, probe, failures, budget)
             except CellbridgeError as error:
                 self.notes.append(f"{side.name} was not compared with {probe.name}: {error}".partition("\n")[0])
                 continue
             count.judged += 1
             if probe.name not in self.judged:
                 self.judged.append(probe.name)
-            if found:
+            if failures:
                 break
-        found = found or after_calls
+        failures = failures or after_calls
         self.spent = already + time.monotonic() - started
         self.notes.extend(tally.notes())
-        return found
+        return failures
 
-    def _without_notes(self, side: Side, probe: Probe, found: CellComparisons, budget: Budget) -> CellComparisons:
+    def _without_notes(self, side: Side, probe: Probe, failures: CellComparisons, budget: Budget) -> CellComparisons:
         """Return the failures, or none with a note where they are no faults of what the given inputs ask for."""
         if probe.not_finite and not _is_conversion(side) and not any(map(handles_not_finite, (self.reference, side))):
             self.notes.append(
                 f"{side.name} differs with {probe.name}, which neither side treats in a special way: "
-                f"{_shown_values(found[0][1])}"
+                f"{_shown_values(failures[0][1])}"
             )
             return []
         if probe.working:
-            return self._in_float64(side, probe, budget) or found
-        if probe.beside is not None and all(is_finite_gradient(c) for _, c in found):
-            return self._beside_switches(side, probe, found, budget)
-        if not all(is_lost_gradient(c) for _, c in found):
-            return found
+            return self._in_float64(side, probe, budget) or failures
+        if probe.beside is not None and all(is_finite_gradient(c) for _, c in failures):
+            return self._beside_switches(side, probe, failures, budget)
+        if not all(is_lost_gradient(c) for _, c in failures):
+            return failures
         limited = within_range(probe)
         inner = self._judge_again(side, limited, budget, grads=True)
         if inner is None or inner:
-            return inner or found
-        c = found[0][1]
+            return inner or failures
+        c = failures[0][1]
         self.notes.append(
             f"gradients of {side.name} overflow with {probe.name}, where its outputs agree: {c.kind} {c.tensor} is "
             f"{_shown_values(c)}"
         )
         return []
 
-    def _beside_switches(self, side: Side, probe: Probe, found: CellComparisons, budget: Budget) -> CellComparisons:
+    def _beside_switches(self, side: Side, probe: Probe, failures: CellComparisons, budget: Budget) -> CellComparisons:
         """Return what fails beside the values at which operations switch; if nothing does, note what differs at them.
 
         There, relu has the gradient 0, a clamp 1, and a maximum with 0 has 1/2: each is the derivative on one side, or
@@ -159,8 +159,8 @@ class Prober:
         beside = replace(probe, name=f"{probe.name}, but not at these", inside=probe.beside, beside=None, exact=False)
         others = self._judge_again(side, beside, budget, grads=True)
         if others is None or others:
-            return others or found
-        path, c = found[0]
+            return others or failures
+        path, c = failures[0]
         self.notes.append(
             f"gradients differ at exactly the values at which operations switch, and agree beside them: in "
             f"{path or '(root)'} of {side.name}, {c.kind} {c.tensor} is {_shown_values(c)}"

@@ -145,8 +145,8 @@ def switch_probes(inputs: Inputs, switches: Sequence[float], *, positions: bool)
             yield Probe(f"{name}, whole numbers too", arguments, ties=True, exact=True, positions=True)
 
 
-def _nearly(one: float, other: float) -> bool:
-    return 0 < abs(one - other) <= NEAR * max(abs(one), abs(other))
+def _nearly(first: float, second: float) -> bool:
+    return 0 < abs(first - second) <= NEAR * max(abs(first), abs(second))
 
 
 def mask_probes(inputs: Inputs) -> Iterator[Probe]:
@@ -195,13 +195,13 @@ def _tiny(x: Tensor) -> Tensor:
 
 def around(switches: Sequence[float]) -> list[float]:
     """Return a value below and one above each of these, and those themselves that float32 holds exactly."""
-    found: list[float] = []
+    values: list[float] = []
     for switch in switches:
         step = 0.1 * max(1.0, abs(switch))
-        found += [switch - step, switch + step]
+        values += [switch - step, switch + step]
         if float(np.float32(switch)) == switch:
-            found.append(switch)
-    return found
+            values.append(switch)
+    return values
 
 
 @dataclass(frozen=True)
