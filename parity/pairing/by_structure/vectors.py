@@ -41,6 +41,8 @@ def same_elements(places: Array, numbers: Array, data: Arrays, original_data: Ar
     chosen = of_reference[first]
     if not np.array_equal(chosen[np.searchsorted(filled, of_candidate)], of_reference):
         return None
+    if len(np.unique(chosen)) < len(chosen):  # a vector isn't what a table of positions holds
+        return None
     return filled[filled >= 0], chosen[filled >= 0]
 
 

@@ -25,16 +25,21 @@ def with_sums_at_layers(program: Program) -> Program:
     return _Biases(_Sums(program).program()).program()
 
 
+def dependent_values(program: Program) -> set[Value]:
+    """Return the values that depend on a parameter."""
+    dependent = {item.value for item in program.parameters.values()}
+    for node in program.nodes:
+        if not dependent.isdisjoint(value for value in node.inputs if value is not None):
+            dependent.update(node.outputs)
+    return dependent
+
+
 class _Sums(Rewriting):
     """Divides sums with sums of stored tensors."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self.stored = {item.value for item in program.parameters.values()}
-        self.dependent = set(self.stored)
-        for node in program.nodes:
-            if not self.dependent.isdisjoint(value for value in node.inputs if value is not None):
-                self.dependent.update(node.outputs)
+        self.dependent = dependent_values(program)
         for node in program.nodes:
             self._divide(node)
 
@@ -85,6 +90,7 @@ class _Biases(Rewriting):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.consumers = consumers_of(program)
+        self.dependent = dependent_values(program)
         for node in program.nodes:
             found = self._product_of(node)
             order = None if found is None else self._order(node, *found)
@@ -97,7 +103,7 @@ class _Biases(Rewriting):
         """Return the product that a sum adds a stored tensor to, the steps between them in order, and the tensor."""
         bias = next((value for value in node.inputs if value is not None and value in self.static), None)
         data = next((value for value in node.inputs if value is not None and value not in self.static), None)
-        if node.op != "add" or bias is None or data is None:
+        if node.op != "add" or bias is None or data is None or bias not in self.dependent:
             return None
         path = self._path(data)
         return None if path is None or len(path) == 1 else (path[0], path[1:], bias)

@@ -127,4 +127,55 @@ class Tempered(nn.Module):
 
 def test_a_tensor_without_axes_is_loaded() -> None:
     reference, candidate = drawn(Tempered(), 0), drawn(Tempered(), 1)
-    assert float(load(reference, candidate).arrays["scale"]) == float(reference.scale)
+    assert float(load(reference, candidate).arrays["scale"]) == reference.state_dict()["scale"].item()
+
+
+class KindFirst(nn.Module):
+    """A vector is added, then positions."""
+
+    places_first = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kind, self.places = nn.Parameter(torch.zeros(WIDTH)), nn.Parameter(torch.zeros(6, WIDTH))
+        self.norm, self.last = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.places + self.kind if self.places_first else x + self.kind + self.places
+        result: Tensor = self.last(self.norm(x))
+        return result
+
+
+class PlacesFirst(KindFirst):
+    """The other way round."""
+
+    places_first = True
+
+
+def test_a_vector_is_not_repeated_as_positions_where_a_port_adds_them_first() -> None:
+    reference, candidate = drawn(KindFirst(), 0), drawn(PlacesFirst(), 1)
+    arrays = load(reference, candidate).arrays
+    wrong = [n for n, t in reference.state_dict().items() if not torch.equal(torch.as_tensor(arrays[n]), t)]
+    assert wrong == []
+
+
+class Shifted(nn.Module):
+    """A number is added to the diagonal of a matrix that a product makes; or the bias of the product has it."""
+
+    def __init__(self, has_diagonal: bool) -> None:
+        super().__init__()
+        self.matrix, self.last = nn.Linear(WIDTH, 9), nn.Linear(9, 2)
+        self.register_buffer("diagonal", torch.eye(3), persistent=False)
+        self.has_diagonal = has_diagonal
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.matrix(x).unflatten(-1, (3, 3))
+        result: Tensor = self.last((y + self.diagonal if self.has_diagonal else y).tanh().flatten(-2))
+        return result
+
+
+def test_numbers_behind_a_reshape_are_no_bias() -> None:
+    reference, candidate = drawn(Shifted(True), 0), drawn(Shifted(False), 1)
+    reference.get_buffer("diagonal").copy_(torch.eye(3))
+    bias = load(reference, candidate).arrays["matrix.bias"]
+    torch.testing.assert_close(torch.as_tensor(bias), reference.state_dict()["matrix.bias"] + torch.eye(3).flatten())
