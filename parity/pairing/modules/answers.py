@@ -80,12 +80,14 @@ class Answers:
 
     def differences(self) -> list[StructureDifference]:
         """Return the difference in words: what was compared with what, and what has no partner."""
-        ours, theirs = self.reference.paths(), self.candidate.paths()
+        reference_paths, candidate_paths = self.reference.paths(), self.candidate.paths()
         compared = [
-            _name(ours[i]) if ours[i] == theirs[j] else f"{_name(ours[i])} with the candidate's {_name(theirs[j])}"
+            _name(reference_paths[i])
+            if reference_paths[i] == candidate_paths[j]
+            else f"{_name(reference_paths[i])} with the candidate's {_name(candidate_paths[j])}"
             for i, j in self.pairs
         ]
-        returned = [f"the {side} returns {kind_of(one)}" for side, one in self._sides().items()]
+        returned = [f"the {side} returns {kind_of(structure)}" for side, structure in self._sides().items()]
         parts = [f"{', '.join(returned)}: compared {'were' if len(compared) > 1 else 'was'} {list_names(compared)}"]
         parts += [
             f"{_outermost(names)} of the {side} {'has' if len(names) == 1 else 'have'} no partner and "
@@ -163,8 +165,8 @@ def common_answers(
             records.append(side.run(Run("float64", FORWARD)))
         except CellbridgeError:
             return None  # the comparison itself says what is wrong
-    ours, theirs = records
-    return answers_of(ours, theirs, options)
+    reference_records, candidate_records = records
+    return answers_of(reference_records, candidate_records, options)
 
 
 def answers_of(reference: Records, candidate: Records, options: Options) -> Answers | None:
@@ -175,8 +177,10 @@ def answers_of(reference: Records, candidate: Records, options: Options) -> Answ
         candidate: records of the candidate.
         options: options of the run.
     """
-    ours, theirs = returned(reference), returned(candidate)
-    return None if ours is None or theirs is None else answers_between(ours, theirs, options, is_port=False)
+    reference_result, candidate_result = returned(reference), returned(candidate)
+    if reference_result is None or candidate_result is None:
+        return None
+    return answers_between(reference_result, candidate_result, options, is_port=False)
 
 
 def returned(records: Records) -> Returned | None:
@@ -195,20 +199,20 @@ def answers_between(reference: Returned, candidate: Returned, options: Options, 
         options: options of the run.
         is_port: whether the candidate is a port, which may return the same tensors in another container.
     """
-    ours, theirs = reference.structure, candidate.structure
-    if not match_results(ours, theirs, is_port=is_port).differences:
+    structures = reference.structure, candidate.structure
+    if not match_results(*structures, is_port=is_port).differences:
         return None
-    if any(map(_holds_values, (ours, theirs))) or _is_other_order(ours, theirs):
+    if any(map(_holds_values, structures)) or _is_other_order(*structures):
         return None
-    pairs = _pair([reference.arrays, candidate.arrays], ours, theirs)
-    if not pairs or (options.loss is not None and len(pairs) < ours.tensors):
+    pairs = _pair([reference.arrays, candidate.arrays], *structures)
+    if not pairs or (options.loss is not None and len(pairs) < reference.structure.tensors):
         return None  # a loss reads the reference's own result
-    return Answers(ours, theirs, pairs)
+    return Answers(*structures, pairs)
 
 
-def _pair(results: Sequence[list[Array]], ours: Structure, theirs: Structure) -> list[tuple[int, int]]:
+def _pair(results: Sequence[list[Array]], reference: Structure, candidate: Structure) -> list[tuple[int, int]]:
     """Pair tensors of one shape by name, then by values, by position, and by shape."""
-    names = [[_name(path).rpartition(".")[2] for path in structure.paths()] for structure in (ours, theirs)]
+    names = [[_name(path).rpartition(".")[2] for path in structure.paths()] for structure in (reference, candidate)]
     if any(len(arrays) != len(labels) for arrays, labels in zip(results, names, strict=True)):
         return []  # a tensor that is returned twice
     free = [list(range(len(arrays))) for arrays in results]
@@ -223,7 +227,7 @@ def _pair(results: Sequence[list[Array]], ours: Structure, theirs: Structure) ->
                 free[0].remove(i)
                 free[1].remove(nearest)
 
-    whole = [[_name(path) for path in structure.paths()] for structure in (ours, theirs)]
+    whole = [[_name(path) for path in structure.paths()] for structure in (reference, candidate)]
     counts = [Counter(labels) for labels in names]
     pair_where(lambda i, j: whole[0][i] == whole[1][j] and not _is_position(whole[0][i]))
     pair_where(
@@ -240,11 +244,11 @@ def _pair(results: Sequence[list[Array]], ours: Structure, theirs: Structure) ->
     return sorted(pairs)
 
 
-def _distance(one: Array, other: Array) -> float:
+def _distance(reference: Array, candidate: Array) -> float:
     """Return how far two arrays of one shape are apart, relative to the first; infinite if that isn't known."""
-    if not one.size or one.dtype.kind not in "fiub" or other.dtype.kind not in "fiub":
+    if not reference.size or reference.dtype.kind not in "fiub" or candidate.dtype.kind not in "fiub":
         return np.inf
-    a, b = one.astype(np.float64), other.astype(np.float64)
+    a, b = reference.astype(np.float64), candidate.astype(np.float64)
     apart, length = float(np.linalg.norm(a - b)), float(np.linalg.norm(a))
     return apart / length if length else (np.inf if apart else 0.0)
 
@@ -266,12 +270,12 @@ def _holds_values(structure: Structure) -> bool:
     return is_value or any(map(_holds_values, structure.children))
 
 
-def _is_other_order(ours: Structure, theirs: Structure) -> bool:
+def _is_other_order(reference: Structure, candidate: Structure) -> bool:
     """Whether two named tuples have common fields in another order: who unpacks them takes one for the other."""
-    if not ours.kind == theirs.kind == "namedtuple":
+    if not reference.kind == candidate.kind == "namedtuple":
         return False
-    common = [key for key in ours.keys if key in theirs.keys]
-    return common != [key for key in theirs.keys if key in ours.keys]
+    common = [key for key in reference.keys if key in candidate.keys]
+    return common != [key for key in candidate.keys if key in reference.keys]
 
 
 def _is_position(name: str) -> bool:

@@ -36,10 +36,10 @@ class CallDifferences:
 
     def counted_differently(self) -> dict[str, Apart]:
         """Return the Cells that are called more or less often."""
-        there, here = _counts(self.truth), _counts(self.records)
+        reference_counts, candidate_counts = _counts(self.truth), _counts(self.records)
         apart: dict[str, Apart] = {}
-        for path in dict.fromkeys([*there, *here]):
-            old, new = there.get(path, 0), here.get(path, 0)
+        for path in dict.fromkeys([*reference_counts, *candidate_counts]):
+            old, new = reference_counts.get(path, 0), candidate_counts.get(path, 0)
             if new == old or (new < old and self._is_skipped(path)):
                 continue
             kind = NOT_CALLED if not new else ADDITIONAL_CELL if not old else CALLED_DIFFERENTLY
@@ -57,20 +57,20 @@ class CallDifferences:
         If all of that returns the same on both sides, or the Cell returns what it is given, it is that Cell itself;
         but those are returned only if there are no others, which may explain them.
         """
-        there, here = _around(self.truth), _around(self.records)
+        reference_around, candidate_around = _around(self.truth), _around(self.records)
         apart: dict[str, Apart] = {}
         moved: dict[str, Apart] = {}
-        for (path, call), outer in there.items():
-            other = here.get((path, call), outer)
+        for (path, call), outer in reference_around.items():
+            other = candidate_around.get((path, call), outer)
             if other[0] == outer[0]:
                 continue
-            around = {one: "reference" for one in outer if one not in other}
-            around |= {one: "candidate" for one in other if one not in outer}
-            divided = [one for one in around if not self.returns_the_same(one)]
+            around = {container: "reference" for container in outer if container not in other}
+            around |= {container: "candidate" for container in other if container not in outer}
+            divided = [container for container in around if not self.returns_the_same(container)]
             if divided and not self._is_passed_on(path, call):
-                for one in divided:
-                    reason = f"divided differently: {path} is inside it in the {around[one]} alone"
-                    apart.setdefault(one, Apart(CALLED_DIFFERENTLY, reason))
+                for container in divided:
+                    reason = f"divided differently: {path} is inside it in the {around[container]} alone"
+                    apart.setdefault(container, Apart(CALLED_DIFFERENTLY, reason))
             else:
                 reason = f"called by {_name(other[0])} in the candidate, by {_name(outer[0])} in the reference"
                 moved[path] = Apart(CALLED_DIFFERENTLY, reason)
@@ -152,11 +152,13 @@ class CallDifferences:
 
     def _differences(self, path: str, call: int) -> Iterator[str]:
         """Yield how the tensors of a call differ other than in numbers."""
-        there, here = (records.slots.get((path, call, INPUT), []) for records in (self.truth, self.records))
-        if len(there) != len(here):
-            yield f"given {_list(here)} in the candidate, {_list(there)} in the reference"
-        own = dict(zip(there, here, strict=False))
-        for slot in there:
+        reference_slots, candidate_slots = (
+            records.slots.get((path, call, INPUT), []) for records in (self.truth, self.records)
+        )
+        if len(reference_slots) != len(candidate_slots):
+            yield f"given {_list(candidate_slots)} in the candidate, {_list(reference_slots)} in the reference"
+        own = dict(zip(reference_slots, candidate_slots, strict=False))
+        for slot in reference_slots:
             key = Key(path, call, INPUT, slot)
             value, other = self.truth.values[key], self.records.values.get(key)
             if other is not None and value.shape != other.shape:

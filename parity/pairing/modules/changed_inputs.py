@@ -27,7 +27,7 @@ def compare_changed_inputs(reference: TorchSide, candidate: TorchSide) -> list[C
     own_names = dict(input_slots(candidate.module, candidate.args, candidate.kwargs))
     before, expected = _inputs_after_call(reference)
     _, after = _inputs_after_call(candidate)
-    found = []
+    failures = []
     for place, name in names.items():
         if place in after and not _agree(after[place], expected[place]):
             own = own_names.get(place, name)
@@ -37,8 +37,8 @@ def compare_changed_inputs(reference: TorchSide, candidate: TorchSide) -> list[C
                 reason = f"it leaves its input {own} as it is, and the reference changes it in place"
             else:
                 reason = f"it leaves other numbers in its input {own} than the reference, and both change it"
-            found.append(Comparison(candidate.name, "meaning", "end to end", "call", name, 0, FAIL, reason))
-    return found
+            failures.append(Comparison(candidate.name, "meaning", "end to end", "call", name, 0, FAIL, reason))
+    return failures
 
 
 def _inputs_after_call(side: TorchSide) -> tuple[dict[int, Array], dict[int, Array]]:
@@ -66,9 +66,9 @@ def _inputs_after_call(side: TorchSide) -> tuple[dict[int, Array], dict[int, Arr
         return before, {place: as_array(tensor).copy() for place, tensor in tensors.items()}
 
 
-def _agree(one: Array, other: Array) -> bool:
-    if one.shape != other.shape:
+def _agree(first: Array, second: Array) -> bool:
+    if first.shape != second.shape:
         return False
-    if not is_floating(one.dtype):
-        return bool(np.array_equal(one, other))
-    return error(one, other)[0] <= MEANING_RELATIVE * size(other)
+    if not is_floating(first.dtype):
+        return bool(np.array_equal(first, second))
+    return error(first, second)[0] <= MEANING_RELATIVE * size(second)

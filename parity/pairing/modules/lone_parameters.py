@@ -38,11 +38,11 @@ class LoneParameters:
         cls, reference: torch.nn.Module, candidate: torch.nn.Module, rearranged: Collection[str] = ()
     ) -> LoneParameters:
         """Return those of two modules; `rearranged` are names with a counterpart of another name or layout."""
-        one, other = (
+        of_reference, of_candidate = (
             {name: parameter for name, parameter in named_parameters(module) if name not in rearranged}
             for module in (reference, candidate)
         )
-        return cls(_without(one, other), _without(other, one))
+        return cls(_without(of_reference, of_candidate), _without(of_candidate, of_reference))
 
     @property
     def names(self) -> set[str]:
@@ -64,10 +64,10 @@ class LoneParameters:
         needed = self._needed(report, trained, reference)
         for name, parameter in {**self.of_reference, **self.of_candidate}.items():
             around = owner(name, report.cells)
-            there, here = ("reference", side) if name in self.of_reference else (side, "reference")
-            reason = f"only the {there} has this parameter"
+            side_with, side_without = ("reference", side) if name in self.of_reference else (side, "reference")
+            reason = f"only the {side_with} has this parameter"
             if name in needed:
-                reason += f", and trains it; the {here} trains nothing in its place"
+                reason += f", and trains it; the {side_without} trains nothing in its place"
             if around in wrong or name in needed:
                 shape = tuple(parameter.shape)
                 comparisons = [Comparison(side, "meaning", "isolated", "parameter", name, 0, FAIL, reason, shape=shape)]
@@ -76,7 +76,7 @@ class LoneParameters:
                     comparisons.append(replace(comparisons[0], feeding="end to end", kind=kind, reason=NO_COUNTERPART))
                 report.cells[around].comparisons += comparisons
                 continue
-            text = f"only the {there} has the parameter {name}; {around or '(root)'} computes the same without it"
+            text = f"only the {side_with} has the parameter {name}; {around or '(root)'} computes the same without it"
             if parameter.requires_grad and report.grads:
                 text += ", and its gradient was not compared"
             report.structure.append(StructureDifference(LONE_PARAMETER, name, around, text))

@@ -24,13 +24,18 @@ def mode_differences(
         train: as for `in_mode`.
         cells: the reports on the Cells, by path.
     """
-    one, other = _modes(reference, train), _modes(candidate, train)
+    reference_modes, candidate_modes = _modes(reference, train), _modes(candidate, train)
     differences = []
-    for path in one:
-        if path in other and one[path] != other[path]:
-            here, there = ("train" if mode else "eval" for mode in (one[path], other[path]))
+    for path in reference_modes:
+        if path in candidate_modes and reference_modes[path] != candidate_modes[path]:
+            reference_mode, candidate_mode = (
+                "train" if mode else "eval" for mode in (reference_modes[path], candidate_modes[path])
+            )
             around = path if path in cells and cells[path].calls else owner(path, cells)
-            text = f"{path or '(root)'} runs in {there} mode in the candidate, and in {here} mode in the reference"
+            text = (
+                f"{path or '(root)'} runs in {candidate_mode} mode in the candidate, "
+                f"and in {reference_mode} mode in the reference"
+            )
             differences.append(StructureDifference(MODE, path, around, text))
     return differences
 

@@ -45,13 +45,17 @@ class Prefixes:
         _require_known(reference, candidate, given)
         if NAMES in vars(reference) or NAMES in vars(candidate):
             return cls()  # made from a program, which has the names
-        there, here = _names(reference), _names(candidate)
-        pairs = [cls(one, other, given) for one in _wrapped(reference) for other in _wrapped(candidate)]
-        renamed = [(pair, {pair.rename(name) for name in here}) for pair in pairs]
-        unique = [(pair, names) for pair, names in renamed if len(names) == len(here)]
+        reference_names, candidate_names = _names(reference), _names(candidate)
+        pairs = [
+            cls(reference_path, candidate_path, given)
+            for reference_path in _wrapped(reference)
+            for candidate_path in _wrapped(candidate)
+        ]
+        renamed = [(pair, {pair.rename(name) for name in candidate_names}) for pair in pairs]
+        unique = [(pair, names) for pair, names in renamed if len(names) == len(candidate_names)]
         if not unique:
             raise UsageError("cells= gives two Cells of the candidate the same name")
-        return max(unique, key=lambda one: len(there & one[1]))[0]
+        return max(unique, key=lambda pair_and_names: len(reference_names & pair_and_names[1]))[0]
 
     def rename(self, name: str) -> str:
         """Return the reference's name for a name of the candidate."""

@@ -151,7 +151,9 @@ class Rearrangements:
 
     def sources(self, name: str) -> set[str]:
         """Return the names of the reference that have values of a parameter of the candidate."""
-        return {source for one in (self.arrangements[name], *self.others[name]) for source in one.sources}
+        return {
+            source for arrangement in (self.arrangements[name], *self.others[name]) for source in arrangement.sources
+        }
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -184,11 +184,14 @@ class _Observation:
         if not slots[0] or any(others != slots[0] for others in slots):
             return False
 
-        def is_call(here: int, there: int) -> bool:
-            pairs = [(Key(path, there, INPUT, slot), Key(path, here, INPUT, slot)) for slot in slots[0]]
+        def is_call(candidate_call: int, reference_call: int) -> bool:
+            pairs = [
+                (Key(path, reference_call, INPUT, slot), Key(path, candidate_call, INPUT, slot)) for slot in slots[0]
+            ]
             return all(
-                mine in self.records.values and alike(self.truth.values[theirs], self.records.values[mine])
-                for theirs, mine in pairs
+                candidate_key in self.records.values
+                and alike(self.truth.values[reference_key], self.records.values[candidate_key])
+                for reference_key, candidate_key in pairs
             )
 
         return any(not is_call(i, i) and any(is_call(i, j) for j in calls) for i in calls)

@@ -39,8 +39,8 @@ def common_results(reference: TorchSide, side: CellSide, options: Options) -> It
 
     with replaced_method(side.cell, "construct", _changing_result(side.cell, keep)):
         side.run(Run(dtype, FORWARD, ReferenceRun.of(truth)))
-    there = returned(truth)
-    answers = answers_between(there, own[-1], options, is_port=True) if own and there is not None else None
+    expected = returned(truth)
+    answers = answers_between(expected, own[-1], options, is_port=True) if own and expected is not None else None
     if answers is None:
         yield None
         return
