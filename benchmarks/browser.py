@@ -36,7 +36,7 @@ def measure(root: Path, turns: int) -> list[Row]:
     if MODULES not in os.environ or COMMAND is None:
         raise RuntimeError(f"training in a browser needs Chromium, and {MODULES} with onnxruntime-web")
     page = root / "fixtures" / "browser"
-    ours, peer = [], []
+    cellbridge, peer = [], []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shutil.copytree(page, folder, dirs_exist_ok=True)
@@ -46,9 +46,9 @@ def measure(root: Path, turns: int) -> list[Row]:
         usage([sys.executable, "-m", "cellbridge.parity", *export, *options], folder)
         usage([sys.executable, "lenet.py"], folder)
         for _ in range(turns):
-            ours.append(_in_browser(folder))
+            cellbridge.append(_in_browser(folder))
             peer.append(_on_cpu(folder))
-    return [Row("LeNet", "a step", "ms", ours, peer, None)]
+    return [Row("LeNet", "a step", "ms", cellbridge, peer, None)]
 
 
 def _in_browser(folder: Path) -> float:

@@ -64,13 +64,13 @@ def measure(root: Path, models: tuple[str, ...], repetitions: int) -> list[Row]:
     for model in models:
         print(f"measuring {model}: conversion", flush=True)
         turns = [[_in_a_process(root, model, side) for side in SIDES] for _ in range(repetitions)]
-        ours, peer = ([turn[i] for turn in turns] for i in range(2))
+        cellbridge, peer = ([turn[i] for turn in turns] for i in range(2))
         rows += [
-            Row(model, "nodes", "nodes", [c.nodes for c in ours], [c.nodes for c in peer], None),
-            Row(model, "conversion time", "s", [c.seconds for c in ours], [c.seconds for c in peer], 1.0),
-            Row(model, "conversion memory", "MiB", [c.memory for c in ours], [c.memory for c in peer], 1.0),
+            Row(model, "nodes", "nodes", [c.nodes for c in cellbridge], [c.nodes for c in peer], None),
+            Row(model, "conversion time", "s", [c.seconds for c in cellbridge], [c.seconds for c in peer], 1.0),
+            Row(model, "conversion memory", "MiB", [c.memory for c in cellbridge], [c.memory for c in peer], 1.0),
         ]
-        node_ratios.append(ours[0].nodes / peer[0].nodes)
+        node_ratios.append(cellbridge[0].nodes / peer[0].nodes)
     mean = statistics.geometric_mean(node_ratios)
     return [*rows, Row("all of them", "nodes, geometric mean", "of the peer's", [mean], [1.0], 1.0)]
 
@@ -100,7 +100,7 @@ def convert(model: str, side: str, folder: Path) -> Conversion:
 
 def convert_by(side: str) -> Callable[[Model, Path], None]:
     """Return the function that converts a model into a file on one of the `SIDES`."""
-    return _ours if side == "ours" else _torch
+    return _cellbridge if side == "ours" else _torch
 
 
 def warm_up(side: str, folder: Path) -> None:
@@ -111,7 +111,7 @@ def warm_up(side: str, folder: Path) -> None:
     convert_by(side)((layer, (torch.ones(2, 1, 4),), {}), folder / "warm.onnx")
 
 
-def _ours(model: Model, path: Path) -> None:
+def _cellbridge(model: Model, path: Path) -> None:
     from cellbridge.converter import from_torch, to_onnx
 
     module, args, kwargs = model

@@ -2,7 +2,7 @@
 
     python -m benchmarks.eager_training REPETITIONS
 
-measures both networks and prints the times as JSON: by network, seconds of ours and of torch.
+measures both networks and prints the times as JSON: by network, seconds of cellbridge and of torch.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def measure(root: Path, repetitions: int) -> list[Row]:
     process = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     times = json.loads(process.stdout.splitlines()[-1])
     return [
-        Row(NAMES[name], "training step", "ms", [1e3 * t for t in ours], [1e3 * t for t in peer], TARGET)
-        for name, (ours, peer) in times.items()
+        Row(NAMES[name], "training step", "ms", [1e3 * t for t in cellbridge], [1e3 * t for t in peer], TARGET)
+        for name, (cellbridge, peer) in times.items()
     ]
 
 
@@ -88,7 +88,7 @@ def cell_step(name: str, data: np.ndarray, labels: np.ndarray) -> Callable[[], o
 
 
 def times(repetitions: int) -> dict[str, tuple[list[float], list[float]]]:
-    """Return seconds of ours and of torch by network; the two take turns."""
+    """Return seconds of cellbridge and of torch by network; the two take turns."""
     rng = np.random.default_rng(0)
     shapes = {"lenet5": (32, 1, 28, 28), "encoder": (8, 64, 128)}
     result = {}

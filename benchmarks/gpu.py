@@ -70,8 +70,8 @@ def training(root: Path, networks: Sequence[str], turns: int) -> str:
 
 def inference(root: Path, models: Sequence[str], turns: int) -> str:
     """Return the table of exported models."""
-    ours = {name: {side: f"{name} | {how}" for side, how in OURS.items()} for name in models}
-    rows = [row for name in models for row in _rows(root, "inference", name, ours[name], turns)]
+    first_cells = {name: {side: f"{name} | {how}" for side, how in OURS.items()} for name in models}
+    rows = [row for name in models for row in _rows(root, "inference", name, first_cells[name], turns)]
     return "\n".join([f"| model | ours | against | {CELLS} |", f"|---|---|---|{ALIGNED}|", *rows])
 
 
@@ -87,10 +87,10 @@ def tf32(root: Path, models: Sequence[str], turns: int) -> str:
     return "\n".join([f"| model | {cells} | parity without | parity with |", f"|---|{ALIGNED}|---|---|", *rows])
 
 
-def _rows(root: Path, kind: str, name: str, ours: Mapping[str, str], turns: int) -> Iterator[str]:
+def _rows(root: Path, kind: str, name: str, first_cells: Mapping[str, str], turns: int) -> Iterator[str]:
     """Yield and print a row for each of our sides, whose first cells are given, against each peer."""
-    times = _take_turns(root, kind, [*ours, *PEERS], name, turns)
-    for side, first in ours.items():
+    times = _take_turns(root, kind, [*first_cells, *PEERS], name, turns)
+    for side, first in first_cells.items():
         for peer, words in PEERS.items():
             row = f"| {first} | {words} | {_cells(times, side, peer)}"
             print(row, flush=True)
@@ -117,12 +117,12 @@ def _take_turns(root: Path, kind: str, names: Sequence[str], network: str, turns
                 side.end()
 
 
-def _cells(times: Mapping[str, Timed], ours: str, peer: str) -> str:
+def _cells(times: Mapping[str, Timed], side: str, peer: str) -> str:
     """Return the cells of a row; for a side that doesn't run, that it doesn't."""
-    if ours not in times or peer not in times:
-        which = "ours" if ours not in times else "the peer"
+    if side not in times or peer not in times:
+        which = "ours" if side not in times else "the peer"
         return f"{which} doesn't run here | | | | | | |"
-    (own_times, begin, memory), (peer_times, peer_begin, peer_memory) = times[ours], times[peer]
+    (own_times, begin, memory), (peer_times, peer_begin, peer_memory) = times[side], times[peer]
     measured = Measurement(own_times, peer_times, (begin, peer_begin), (memory, peer_memory), (THREADS, THREADS))
     return f"{measured.cells(None)} |"
 

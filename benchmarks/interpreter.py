@@ -2,7 +2,7 @@
 
     python -m benchmarks.interpreter MODEL_FILE REPETITIONS
 
-measures one model file and prints the times as JSON: seconds of ours and of torch by quantity.
+measures one model file and prints the times as JSON: seconds of cellbridge and of torch by quantity.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def measure(root: Path, model: str, repetitions: int) -> list[Row]:
     done = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     times = json.loads(done.stdout.splitlines()[-1])
     return [
-        Row(model, quantity, "ms", [1e3 * t for t in ours], [1e3 * t for t in peer], TARGETS.get(model))
-        for quantity, (ours, peer) in times.items()
+        Row(model, quantity, "ms", [1e3 * t for t in cellbridge], [1e3 * t for t in peer], TARGETS.get(model))
+        for quantity, (cellbridge, peer) in times.items()
     ]
 
 
 def times(model_file: str, repetitions: int) -> dict[str, tuple[list[float], list[float]]]:
-    """Return seconds of ours and of torch by quantity; the two take turns."""
+    """Return seconds of cellbridge and of torch by quantity; the two take turns."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -82,10 +82,12 @@ def times(model_file: str, repetitions: int) -> dict[str, tuple[list[float], lis
     }
 
 
-def in_turns(ours: Callable[[], Any], peer: Callable[[], Any], repetitions: int) -> tuple[list[float], list[float]]:
+def in_turns(
+    cellbridge: Callable[[], Any], peer: Callable[[], Any], repetitions: int
+) -> tuple[list[float], list[float]]:
     seconds: tuple[list[float], list[float]] = ([], [])
     for turn in range(WARM_UP + repetitions):
-        for function, times_of_side in zip((ours, peer), seconds, strict=True):
+        for function, times_of_side in zip((cellbridge, peer), seconds, strict=True):
             start = time.perf_counter()
             function()
             if turn >= WARM_UP:

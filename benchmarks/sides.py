@@ -85,9 +85,9 @@ def verdict(ratio: float, target: float | None) -> str:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Ours and a peer: seconds by turn (the median of its steps), seconds to begin, bytes of memory, threads."""
+    """Cellbridge and a peer: seconds by turn (the median of its steps), seconds to begin, bytes of memory, threads."""
 
-    ours: Sequence[float]
+    cellbridge: Sequence[float]
     peer: Sequence[float]
     begins: tuple[float, float]
     memory: tuple[float, float]
@@ -95,8 +95,8 @@ class Measurement:
 
     @property
     def ratios(self) -> list[float]:
-        """Speedup of ours, by turn."""
-        return [p / o for o, p in zip(self.ours, self.peer, strict=True)]
+        """Speedup of cellbridge, by turn."""
+        return [p / o for o, p in zip(self.cellbridge, self.peer, strict=True)]
 
     @property
     def ratio(self) -> float:
@@ -107,18 +107,21 @@ class Measurement:
         """Return times, ratio and its range, target and threads as cells of a Markdown table."""
         met = verdict(self.ratio, target)
         aim = "" if target is None else f"≥ {target:g}"
-        ours, peer = (f"{1e3 * statistics.median(times):.3g} ms" for times in (self.ours, self.peer))
+        cellbridge, peer = (f"{1e3 * statistics.median(times):.3g} ms" for times in (self.cellbridge, self.peer))
         spread = f"{min(self.ratios):.2f} to {max(self.ratios):.2f}"
-        return f"{ours} | {peer} | {self.ratio:.2f} | {spread} | {aim} | {met} | {self.threads[0]}, {self.threads[1]}"
+        return (
+            f"{cellbridge} | {peer} | {self.ratio:.2f} | {spread} | {aim} | {met} | "
+            f"{self.threads[0]}, {self.threads[1]}"
+        )
 
 
 CELLS = "ours | peer | peer / ours | range | target | met | threads, ours and peer"
 ALIGNED = "---:|---:|---:|---:|---:|---|---"
 
 
-def compare(root: Path, module: str, ours: Sequence[str], peer: Sequence[str], turns: int) -> Measurement:
+def compare(root: Path, module: str, cellbridge: Sequence[str], peer: Sequence[str], turns: int) -> Measurement:
     """Let two sides of a module take turns of half a second, each with its faster number of threads."""
-    sides = _fastest(root, module, ours), _fastest(root, module, peer)
+    sides = _fastest(root, module, cellbridge), _fastest(root, module, peer)
     try:
         times: tuple[list[float], list[float]] = ([], [])
         steps = steps_of_a_turn(sides[0])

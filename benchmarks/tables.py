@@ -25,36 +25,38 @@ HEADER = """\
 
 @dataclass(frozen=True)
 class Row:
-    """Repeated measurements of one quantity, ours and the peer's, taken in turn.
+    """Repeated measurements of one quantity, of cellbridge and of the peer, taken in turn.
 
     Attributes:
         model: name of the model file.
         quantity: the quantity measured.
         unit: unit of both.
-        ours: one number per repetition.
-        peer: one number per repetition, paired with ours.
+        cellbridge: one number per repetition.
+        peer: one number per repetition, paired with those of cellbridge.
         target: the largest acceptable ratio; None for no target.
     """
 
     model: str
     quantity: str
     unit: str
-    ours: Sequence[float]
+    cellbridge: Sequence[float]
     peer: Sequence[float]
     target: float | None
 
     @property
     def ratios(self) -> list[float]:
-        return [a / b for a, b in zip(self.ours, self.peer, strict=True)]
+        return [a / b for a, b in zip(self.cellbridge, self.peer, strict=True)]
 
     def __str__(self) -> str:
         ratio = statistics.median(self.ratios)
         target, met = "", ""
         if self.target is not None:
             target, met = f"≤ {self.target:g}", "yes" if ratio <= self.target else "**no**"
-        ours, peer = (f"{_three_digits(statistics.median(xs))} {self.unit}" for xs in (self.ours, self.peer))
+        cellbridge, peer = (
+            f"{_three_digits(statistics.median(xs))} {self.unit}" for xs in (self.cellbridge, self.peer)
+        )
         spread = f"{min(self.ratios):.2f} to {max(self.ratios):.2f}"
-        return f"| {self.model} | {self.quantity} | {ours} | {peer} | {ratio:.2f} | {spread} | {target} | {met} |"
+        return f"| {self.model} | {self.quantity} | {cellbridge} | {peer} | {ratio:.2f} | {spread} | {target} | {met} |"
 
 
 def _three_digits(number: float) -> str:

@@ -83,8 +83,10 @@ def measure(root: Path, networks: Sequence[str], turns: int) -> str:
 def _frozen(root: Path, network: str, folder: str, turns: int) -> str:
     """Return a row on the speedup of a step with most parameters frozen."""
     measurement = compare(root, MODULE, ["frozen", network, folder], ["ours", network, folder], turns)
-    ours, peer = (f"{1e3 * statistics.median(times):.3g} ms" for times in (measurement.ours, measurement.peer))
-    return f"| {NETWORKS[network]} | {FROZEN[network][0]} | {ours} | {peer} | {measurement.ratio:.2f} |"
+    cellbridge, peer = (
+        f"{1e3 * statistics.median(times):.3g} ms" for times in (measurement.cellbridge, measurement.peer)
+    )
+    return f"| {NETWORKS[network]} | {FROZEN[network][0]} | {cellbridge} | {peer} | {measurement.ratio:.2f} |"
 
 
 def _row(network: str, peer: str, measurement: Measurement) -> str:
@@ -105,7 +107,7 @@ def capture_network(name: str, folder: str) -> None:
     program.save(Path(folder) / name)
 
 
-def _ours(name: str, folder: str, frozen: Sequence[str] = ()) -> Callable[[], object]:
+def _cellbridge(name: str, folder: str, frozen: Sequence[str] = ()) -> Callable[[], object]:
     import cellbridge.runtime as ms
 
     x, y = batch(name)
@@ -149,7 +151,7 @@ def _main(side: str, network: str, folder: str, threads: int) -> None:
     if side == "capture":
         serve(lambda: lambda: capture_network(network, folder), threads)
     elif side in ("ours", "frozen"):
-        serve(lambda: _ours(network, folder, FROZEN[network][1] if side == "frozen" else ()), threads)
+        serve(lambda: _cellbridge(network, folder, FROZEN[network][1] if side == "frozen" else ()), threads)
     elif side == "mindspore":
         serve(lambda: _mindspore(network), threads)
     else:

@@ -35,7 +35,7 @@ def measure(root: Path, names: Sequence[str], turns: int) -> str:
     """Return the table."""
     rows = []
     for name in names:
-        peers, ours = [], []
+        peers, cellbridge = [], []
         for turn in range(turns + 1):  # the first isn't counted
             plain = [sys.executable, "-m", "benchmarks.timm_models", name, str(max(THREADS))]
             done = subprocess.run(plain, cwd=root, stdout=subprocess.PIPE, text=True, check=True)
@@ -43,19 +43,19 @@ def measure(root: Path, names: Sequence[str], turns: int) -> str:
             current = usage(command, root)
             if turn:
                 peers.append(Usage(*json.loads(done.stdout.splitlines()[-1])))
-                ours.append(current)
-        rows.append(_row(name, peers, ours))
+                cellbridge.append(current)
+        rows.append(_row(name, peers, cellbridge))
     return "\n".join([HEAD, *rows])
 
 
-def _row(name: str, peers: Sequence[Usage], ours: Sequence[Usage]) -> str:
+def _row(name: str, peers: Sequence[Usage], cellbridge: Sequence[Usage]) -> str:
     allowed = [FACTOR * peer.seconds + START for peer in peers]
-    ratios = [turn.seconds / most for turn, most in zip(ours, allowed, strict=True)]
+    ratios = [turn.seconds / most for turn, most in zip(cellbridge, allowed, strict=True)]
     ratio, passes = statistics.median(ratios), statistics.median(peer.seconds for peer in peers)
-    memory = statistics.median(turn.memory - peer.memory for turn, peer in zip(ours, peers, strict=True)) / 1024
+    memory = statistics.median(turn.memory - peer.memory for turn, peer in zip(cellbridge, peers, strict=True)) / 1024
     met = "yes" if ratio <= 1 and memory <= MEMORY else "**no**"
     return (
-        f"| {name} | wall time | {statistics.median(turn.seconds for turn in ours):.3g} s | "
+        f"| {name} | wall time | {statistics.median(turn.seconds for turn in cellbridge):.3g} s | "
         f"{statistics.median(allowed):.3g} s | {ratio:.2f} | {min(ratios):.2f} to {max(ratios):.2f} | "
         f"≤ 1, {MEMORY:g} GiB | {met} | {1e3 * passes:.0f} ms | {memory:.2f} GiB |"
     )

@@ -34,16 +34,23 @@ class Usage:
 def measure(root: Path, model: str, repetitions: int) -> list[Row]:
     """Return rows for one model file; the two commands take turns, and the first turn isn't counted."""
     file = f"fixtures/{model}.py"
-    ours, peer = [], []
+    cellbridge, peer = [], []
     for turn in range(repetitions + 1):
         plain = usage([sys.executable, "benchmarks/plain_script.py", file], root)
         parity = usage([sys.executable, "-m", "cellbridge.parity", "run", file], root)
         if turn:
-            ours.append(parity)
+            cellbridge.append(parity)
             peer.append(plain)
     return [
-        Row(model, "wall time", "s", [u.seconds for u in ours], [u.seconds for u in peer], TARGETS["wall time"]),
-        Row(model, "peak memory", "MiB", [u.memory for u in ours], [u.memory for u in peer], TARGETS["peak memory"]),
+        Row(model, "wall time", "s", [u.seconds for u in cellbridge], [u.seconds for u in peer], TARGETS["wall time"]),
+        Row(
+            model,
+            "peak memory",
+            "MiB",
+            [u.memory for u in cellbridge],
+            [u.memory for u in peer],
+            TARGETS["peak memory"],
+        ),
     ]
 
 

@@ -239,8 +239,8 @@ _FAULTS = [
           "F.silu(self.gate(y)) * self.value(y)", "activation", "gelu silu", kind=BOTH),
     weight("perceiver/torch attention", "gate and value exchanged",
            " ".join(f"layers.{i}.{n}.fn.net.0" for i in (0, 1) for n in (1, 3)),
-           "state |= {f\"{here}.value.{part}\": first, f\"{here}.gate.{part}\": second}",
-           "state |= {f\"{here}.value.{part}\": second, f\"{here}.gate.{part}\": first}",
+           "state |= {f\"{name}.value.{part}\": first, f\"{name}.gate.{part}\": second}",
+           "state |= {f\"{name}.value.{part}\": second, f\"{name}.gate.{part}\": first}",
            ("exchange|has the values|order",)),
 ]  # fmt: skip
 

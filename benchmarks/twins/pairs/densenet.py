@@ -137,8 +137,8 @@ def port(reference: nn.Module) -> nn.Module:
     t: dict[str, Tensor] = {}
 
     def put(scope: str, norm: str, convolution: str | None, layers: int) -> None:
-        for here, there in NORM.items():
-            t[f"{scope}/{here}"] = newest_first(w[f"{norm}.{there}"], layers)
+        for name, reference_name in NORM.items():
+            t[f"{scope}/{name}"] = newest_first(w[f"{norm}.{reference_name}"], layers)
         if convolution is not None:
             kernel = w[f"{convolution}.weight"].permute(2, 3, 1, 0)
             t[f"{scope}/kernel"] = newest_first(kernel, layers, 2)
@@ -146,12 +146,12 @@ def port(reference: nn.Module) -> nn.Module:
     put("stem", "features.norm0", "features.conv0", 0)
     for b, layers in enumerate(LAYERS):
         for i in range(layers):
-            there = f"features.denseblock{b + 1}.denselayer{i + 1}"
-            put(f"b{b}l{i}a", f"{there}.norm1", f"{there}.conv1", i)
-            put(f"b{b}l{i}b", f"{there}.norm2", f"{there}.conv2", 0)
+            layer = f"features.denseblock{b + 1}.denselayer{i + 1}"
+            put(f"b{b}l{i}a", f"{layer}.norm1", f"{layer}.conv1", i)
+            put(f"b{b}l{i}b", f"{layer}.norm2", f"{layer}.conv2", 0)
         if b + 1 < len(LAYERS):
-            there = f"features.transition{b + 1}"
-            put(f"t{b}", f"{there}.norm", f"{there}.conv", layers)
+            transition = f"features.transition{b + 1}"
+            put(f"t{b}", f"{transition}.norm", f"{transition}.conv", layers)
     put("last", "features.norm5", None, LAYERS[-1])
     t["head/kernel"] = newest_first(w["classifier.weight"].T, LAYERS[-1])
     t["head/bias"] = w["classifier.bias"]

@@ -144,33 +144,33 @@ def port(reference: nn.Module) -> nn.Module:
     w = reference.state_dict()
     state = {"bank.weight": w["latents"]}
 
-    def copied(here: str, there: str) -> None:
-        state[f"{here}.weight"], state[f"{here}.bias"] = w[f"{there}.weight"], w[f"{there}.bias"]
+    def copied(name: str, reference_name: str) -> None:
+        state[f"{name}.weight"], state[f"{name}.bias"] = w[f"{reference_name}.weight"], w[f"{reference_name}.bias"]
 
     copied("normal", "to_logits.0")
     copied("classes", "to_logits.1")
     for i in range(2):
         read, gated, think, last = (f"steps.{4 * i + n}" for n in range(4))
         cross, feed, own, feed2 = (f"layers.{i}.{n}" for n in range(4))
-        for here, there in ((read, cross), (gated, feed), (think, own), (last, feed2)):
-            copied(f"{here}.normal", f"{there}.norm")
+        for name, reference_name in ((read, cross), (gated, feed), (think, own), (last, feed2)):
+            copied(f"{name}.normal", f"{reference_name}.norm")
         copied(f"{read}.other", f"{cross}.norm_context")
         k, v = w[f"{cross}.fn.to_kv.weight"].chunk(2)
         state[f"{read}.mha.q_proj_weight"] = w[f"{cross}.fn.to_q.weight"]
         state |= {f"{read}.mha.k_proj_weight": k, f"{read}.mha.v_proj_weight": v}
         q = w[f"{own}.fn.to_q.weight"]
         state[f"{think}.mha.in_proj_weight"] = torch.cat((q, w[f"{own}.fn.to_kv.weight"]))
-        for here, there in ((read, cross), (think, own)):
-            state[f"{here}.mha.in_proj_bias"] = torch.zeros(3 * WIDTH)
-            copied(f"{here}.mha.out_proj", f"{there}.fn.to_out")
-        for here, there in ((gated, feed), (last, feed2)):
+        for name, reference_name in ((read, cross), (think, own)):
+            state[f"{name}.mha.in_proj_bias"] = torch.zeros(3 * WIDTH)
+            copied(f"{name}.mha.out_proj", f"{reference_name}.fn.to_out")
+        for name, reference_name in ((gated, feed), (last, feed2)):
             for part in ("weight", "bias"):
-                first, second = w[f"{there}.fn.net.0.{part}"].chunk(2)
-                state |= {f"{here}.value.{part}": first, f"{here}.gate.{part}": second}
-            copied(f"{here}.back", f"{there}.fn.net.2")
-    mine = LatentReader()
-    mine.load_state_dict(state)
-    return mine
+                first, second = w[f"{reference_name}.fn.net.0.{part}"].chunk(2)
+                state |= {f"{name}.value.{part}": first, f"{name}.gate.{part}": second}
+            copied(f"{name}.back", f"{reference_name}.fn.net.2")
+    reader = LatentReader()
+    reader.load_state_dict(state)
+    return reader
 
 
 TWINS = [Twin("perceiver/torch attention", Perceiver, port, inputs)]
