@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ....runtime.ir.program import Program
@@ -130,3 +130,14 @@ def with_changed_value(program: Program, value: Value, change: Callable[[Symboli
     pairs = zip(program.outputs, result.outputs, strict=True)
     outputs = tuple(of(builder, SymbolicTensor(builder, v)).value if output is value else v for output, v in pairs)
     return result.replace(nodes=tuple(builder.nodes), constants=tuple(builder.constants), outputs=outputs)
+
+
+def with_values(program: Program, others: Mapping[Value, Value]) -> Program:
+    """Return the program with other values wherever some are used."""
+
+    def chosen(v: Value | None) -> Value | None:
+        return None if v is None else others.get(v, v)
+
+    nodes = tuple(replace(node, inputs=tuple(map(chosen, node.inputs))) for node in program.nodes)
+    outputs = tuple(others.get(v, v) for v in program.outputs)
+    return rebuild(program.replace(nodes=nodes, outputs=outputs))

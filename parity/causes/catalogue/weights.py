@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import permutations
+from itertools import combinations, permutations
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ...sides.records import Array
 from ..array_relations import relation
 from ..cell_program import CellProgram
 from ..evidence import Evidence
-from .hypothesis import Hypothesis, with_changed_value
+from .hypothesis import Hypothesis, with_changed_value, with_values
 
 BLOCKS = (2, 3, 4)
 """The numbers of blocks that rows consist of: queries, keys and values, or the gates of a recurrent layer."""
@@ -209,17 +209,22 @@ def _in_words(order: tuple[int, ...]) -> str:
     return ", ".join(map(str, order))
 
 
-def exchanges(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
-    """Yield each two parameters of the Cell, of one shape, in each other's place."""
-    names = list(cell.program.parameters)
-    for i, first in enumerate(names):
-        for second in names[i + 1 :]:
-            data = [cell.program.parameters[name].data for name in (first, second)]
-            if data[0].shape == data[1].shape:
-                summary = f"{visible_name(first)} and {visible_name(second)} are exchanged in the candidate"
-                yield Hypothesis(
-                    Cause("weight", summary, attribute=first), partial(_exchanged, cell.program, first, second)
-                )
+def exchanges(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
+    """Yield each two parameters of the Cell, of one shape, in each other's place: their numbers, then what uses them.
+
+    Where the candidate's parameters are known to be the reference's, each has its own gradient, at the other's place.
+    """
+    parameters = cell.program.parameters
+    for first, second in combinations(parameters, 2):
+        data = [parameters[name].data for name in (first, second)]
+        if data[0].shape == data[1].shape:
+            summary = f"{visible_name(first)} and {visible_name(second)} are exchanged in the candidate"
+            cause = Cause("weight", summary, attribute=first)
+            yield Hypothesis(cause, partial(_exchanged, cell.program, first, second))
+            known = [evidence.parameters.get(name) for name in (first, second)]
+            if all(a is not None and np.array_equal(a, own) for a, own in zip(known, data, strict=True)):
+                one, other = parameters[first].value, parameters[second].value
+                yield Hypothesis(cause, partial(with_values, cell.program, {one: other, other: one}))
 
 
 def _with_arrays(program: Program, arrays: Mapping[str, Array]) -> Program:

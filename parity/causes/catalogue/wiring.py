@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +19,7 @@ from ..evidence import Evidence
 from ..naming import name_of_value
 from ..rebuilding import rebuild
 from .by_values import place_of
-from .hypothesis import Hypothesis, with_changed_value
+from .hypothesis import Hypothesis, with_changed_value, with_values
 from .numbers import likely_numbers
 
 MAX_VALUES = 40
@@ -49,7 +49,7 @@ def exchanges(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
             if first_value.type == other.type and first_value.shape:
                 first, second = name_of_value(cell, first_value), name_of_value(cell, other)
                 cause = Cause("structure", f"{first} and {second} are exchanged in the candidate")
-                yield Hypothesis(cause, partial(_with_values, program, {first_value: other, other: first_value}))
+                yield Hypothesis(cause, partial(with_values, program, {first_value: other, other: first_value}))
 
 
 def operands(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
@@ -109,15 +109,4 @@ def left_out_cells(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
         if other.type == value.type:
             name = visible_name(key.path)
             cause = Cause("structure", f"{name} is left out of the candidate", f"call {name}")
-            yield Hypothesis(cause, partial(_with_values, program, {value: other}))
-
-
-def _with_values(program: Program, others: Mapping[Value, Value]) -> Program:
-    """Return the program with other values wherever some are used."""
-
-    def chosen(v: Value | None) -> Value | None:
-        return None if v is None else others.get(v, v)
-
-    nodes = tuple(replace(node, inputs=tuple(map(chosen, node.inputs))) for node in program.nodes)
-    outputs = tuple(others.get(v, v) for v in program.outputs)
-    return rebuild(program.replace(nodes=nodes, outputs=outputs))
+            yield Hypothesis(cause, partial(with_values, program, {value: other}))
