@@ -16,6 +16,7 @@ from . import (
     regrouping,
     residuals,
     resizing,
+    rotations,
     sampling,
     scans,
     state,
@@ -36,6 +37,7 @@ NAMED: tuple[Entry, ...] = (
     formulas.others,
     hard_functions.slopes,
     scans.scans,
+    rotations.other_features,
 )
 """Changes of many nodes that have a name."""
 OF_CANDIDATE: tuple[Entry, ...] = (*NAMED, formulas.approximations)
