@@ -24,13 +24,13 @@ Change = Callable[[SymbolicTensor], SymbolicTensor]
 
 def tables(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield each value that depends on no input and no parameter, changed."""
-    for value in _fixed(cell.program):
+    for value in fixed(cell.program):
         for words, change in _changes(value) if value.shape else ():
             summary = f"{name_of_value(cell, value)} is {words} in the candidate"
             yield Hypothesis(Cause("structure", summary), partial(with_changed_value, cell.program, value, change))
 
 
-def _fixed(program: Program) -> list[Value]:
+def fixed(program: Program) -> list[Value]:
     """Return the values that are the same for all inputs and parameters."""
     fixed = {constant.value: None for constant in program.constants}
     for node in program.nodes:
