@@ -168,8 +168,9 @@ class ViewFinder:
             if others or following not in self.norms or following in self.agreeing:
                 break
             if nodes[0].op not in COPYING:
-                if distance(self._arrays(following), arrays) > EXACT:
-                    break
+                stored = self.file.flat.program.constant_data
+                if stored.keys().isdisjoint(nodes[0].inputs) or distance(self._arrays(following), arrays) > EXACT:
+                    break  # a gradient may be stopped, which isn't a part of the Cell
                 last = following
             value = following
         return last
