@@ -17,6 +17,7 @@ import numpy as np
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Value, is_floating
+from ...correspondence.distances import ROUNDED, distance
 from ...sides.boundary_keys import own_key
 from ...sides.records import Array, Key
 from .affine_parts import AffinePart, AffineParts
@@ -55,9 +56,17 @@ class _Group:
 
 
 def likely_places(
-    program: Program, module: Program, wanted: Collection[str], unknown: Collection[str], known: Mapping[str, str]
+    program: Program,
+    module: Program,
+    wanted: Collection[str],
+    unknown: Collection[str],
+    known: Mapping[str, str],
+    taken: Collection[Value],
 ) -> LikelyPlaces | None:
     """Return where a file may compute with these parameters of the module, though not the same; None if nowhere.
+
+    A part that is the module's function gives another result because it is given another tensor: the module's belongs
+    there, too, and what is wrong lies before it.
 
     Args:
         program: the file's program, without boundaries.
@@ -65,6 +74,7 @@ def likely_places(
         wanted: names of the parameters of the module's Cells that have no place.
         unknown: names of the values of the file's weights that the module doesn't have.
         known: by name of a parameter of the module, the name of the file's value with its numbers.
+        taken: the file's values that agree with tensors of the module, which have their places there.
     """
     plain = without_boundaries(module)
     in_module = {parameter.value: name for name, parameter in plain.parameters.items()}
@@ -86,6 +96,11 @@ def likely_places(
     result = splicer.program() if written else program
     places = {pair.module.result: pair.file.result for pair in pairs}
     places |= {old: splicer.of[new] for changed in written for old, new in changed.values.items()}
+    for pair in pairs:
+        source, given = pair.module.source, pair.file.source
+        is_free = given not in taken and given not in places.values()
+        if source is not None and given is not None and is_free and _is_same_function(pair, program, plain):
+            places.setdefault(source, given)
     at_boundaries = _at_boundaries(module)
     return LikelyPlaces(result, {key: places[value] for key, value in at_boundaries.items() if value in places})
 
@@ -140,6 +155,11 @@ def _are_apart(one: AffinePart, other: AffinePart) -> bool:
     """Whether none of two parts is computed from the other."""
     ends = [{value for node in part.nodes for value in node.outputs} for part in (one, other)]
     return one.result not in ends[1] and other.result not in ends[0]
+
+
+def _is_same_function(pair: Pair, file: Program, module: Program) -> bool:
+    images = pair.file.images(file)
+    return bool(images) and distance(images, pair.module.images(module)) <= ROUNDED
 
 
 def _cosine(arrays: Sequence[Array], others: Sequence[Array]) -> float:

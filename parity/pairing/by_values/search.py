@@ -135,7 +135,9 @@ class Search:
         captured = self._captured if may_be_elsewhere else None
         if captured is None:
             return match
-        likely = likely_places(match.program, captured, unplaced, paired.rounded, _known(paired))
+        places = match.cells.places
+        taken = {value for tensor, value in places.of.items() if tensor not in places.by_trial | places.by_paths}
+        likely = likely_places(match.program, captured, unplaced, paired.rounded, _known(paired), taken)
         if likely is None:
             return match
         again = self._find(likely.program, likely.places, match.merged)

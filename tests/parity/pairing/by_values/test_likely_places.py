@@ -12,7 +12,11 @@ from torch.nn.utils.parametrizations import weight_norm
 from benchmarks.twins.measuring import faults_of
 from benchmarks.twins.twin import twins
 from cellbridge import parity
+from cellbridge.parity.pairing.by_values.flat import without_boundaries
+from cellbridge.parity.pairing.by_values.likely_places import likely_places
 from cellbridge.parity.report.report import Report
+from cellbridge.parity.sides.records import INPUT
+from cellbridge.parity.sides.torch_side import TorchSide
 
 WIDTH, SCALE = 6, 3.0
 
@@ -168,3 +172,43 @@ def test_a_product_for_keys_and_values_isn_t_put_in_place_of_the_keys_alone() ->
     report = parity.compare(reference, candidate, twin.arguments(), probe=False)
     assert report.failing
     assert not [path for path in report.failing if "net" not in path], str(report)
+
+
+class Embedding(nn.Module):
+    """Embeds a number by its waves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.last = nn.Linear(4, 10), nn.Linear(10, 3)
+
+    def waves(self, number: Tensor) -> list[Tensor]:
+        angles = number[:, None] * torch.tensor([1.0, 0.01])
+        return [angles.cos(), angles.sin()]
+
+    def forward(self, number: Tensor) -> Tensor:
+        return self.last(self.layer(torch.cat(self.waves(number), -1)).tanh())  # type: ignore[no-any-return]
+
+
+class SineFirst(Embedding):
+    def waves(self, number: Tensor) -> list[Tensor]:
+        return super().waves(number)[::-1]
+
+
+@pytest.mark.parametrize(("scale", "is_taken"), [(1.0, False), (1.0, True), (2.0, False)])
+def test_what_a_layer_is_given_has_its_place_there_if_it_has_the_weights_of_the_module(
+    scale: float, is_taken: bool
+) -> None:
+    torch.manual_seed(0)
+    port, number = SineFirst(), torch.tensor([3.0, 50.0])
+    module = Embedding()
+    module.load_state_dict(port.state_dict())
+    port.layer.weight.data *= scale
+    captured, plain = (TorchSide("torch", net, (number,), {}).in_interpreter().program for net in (module, port))
+    plain = without_boundaries(plain)
+    known = {name: parameter.value.name for name, parameter in plain.parameters.items()}
+    concat = next(node.outputs[0] for node in plain.nodes if node.op == "concat")
+    wanted = {"layer.weight", "layer.bias"}
+    likely = likely_places(plain, captured, wanted, (), known, {concat} if is_taken else ())
+    assert likely is not None
+    given = {value for key, value in likely.places.items() if key.path == "layer" and key.kind == INPUT}
+    assert given == ({concat} if scale == 1 and not is_taken else set())
