@@ -20,7 +20,7 @@ RESHAPING = ("reshape", "transpose")
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """A tensor of which one part is changed, and joined with the rest as it is.
 
     Attributes:
@@ -45,7 +45,7 @@ class _Part:
 
 def other_features(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield all tensors of which a part is changed with the part at the other end changed, and each alone."""
-    parts = _parts(cell.program)
+    parts = parts_of(cell.program)
     for some in [parts, *([part] for part in parts if len(parts) > 1)] if parts else ():
         first = some[0]
         size, source = first.whole.shape[first.axis], _source(cell.program, first.whole)
@@ -62,7 +62,7 @@ def other_features(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
         yield Hypothesis(cause, partial(with_lookup, cell.program, partial(_at_other_end, cell.program, some)))
 
 
-def _parts(program: Program) -> list[_Part]:
+def parts_of(program: Program) -> list[Part]:
     """Return the tensors that are divided into a part that is changed and one that isn't, and joined again."""
     parts = []
     for node in program.nodes:
@@ -79,7 +79,7 @@ def _parts(program: Program) -> list[_Part]:
             others = [program.producers.get(v) for v in node.inputs if v is not None and v is not rest]
             is_changed = not any(other is not None and other.inputs[:1] == (whole,) for other in others)
             if is_kept and is_changed and any(_is_of(other, whole, axis) for other in program.nodes if other != kept):
-                parts.append(_Part(whole, node, axis, start if is_first else size - stop, is_first))
+                parts.append(Part(whole, node, axis, start if is_first else size - stop, is_first))
     return parts
 
 
@@ -92,9 +92,7 @@ def _is_of(node: Node, whole: Value, axis: int) -> bool:
     return node.op == "slice" and node.inputs[0] is whole and node.attributes["axes"] == (axis,)
 
 
-def _at_other_end(
-    program: Program, parts: Sequence[_Part], position: int, node: Node, lookup: Lookup
-) -> Results | None:
+def _at_other_end(program: Program, parts: Sequence[Part], position: int, node: Node, lookup: Lookup) -> Results | None:
     """The results of a node that takes elements of a tensor, or joins them, with the ends of it exchanged."""
     for part in parts:
         if _is_of(node, part.whole, part.axis):

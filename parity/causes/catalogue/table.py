@@ -16,6 +16,7 @@ from . import (
     regrouping,
     residuals,
     resizing,
+    rotation_sizes,
     rotations,
     sampling,
     scans,
@@ -39,6 +40,7 @@ NAMED: tuple[Entry, ...] = (
     hard_functions.slopes,
     scans.scans,
     rotations.other_features,
+    rotation_sizes.other_sizes,
 )
 """Changes of many nodes that have a name."""
 OF_CANDIDATE: tuple[Entry, ...] = (*NAMED, formulas.approximations)
