@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -89,7 +89,8 @@ def find_layout(
     Args:
         arrays: a floating-point value of the candidate on each sample, of any shape.
         truth: a tensor of the module on each sample, with as many elements.
-        known_layouts: layouts to try first; where numbers repeat, as after a ReLU, they can't be told from the numbers.
+        known_layouts: layouts to try first, and their orders along an axis; where numbers repeat, as after a ReLU, they
+            can't be told from the numbers.
         in_any_order: whether what lies along one axis may have any other order.
     """
     source, target = arrays[0].shape, truth[0].shape
@@ -98,6 +99,10 @@ def find_layout(
     for layout in (*known_layouts, *plain_layouts(source, target)):
         if layout.target == target and layout.reads(arrays, truth):
             return layout
+    if in_any_order:
+        for layout in _in_known_orders(source, target, known_layouts):
+            if layout.reads(arrays, truth):
+                return layout
     places = _places(arrays[0], truth[0])
     if places is None:
         return None
@@ -116,6 +121,15 @@ def plain_layouts(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[
             layout = Layout(source, source, permutation, target)
             if layout.exchanges_axes and permutation != tuple(range(len(source))):
                 yield layout
+
+
+def _in_known_orders(source: tuple[int, ...], target: tuple[int, ...], known: Collection[Layout]) -> Iterator[Layout]:
+    """Yield the layouts that exchange whole axes, or none, and have an order of known layouts along one of them."""
+    kept = [Layout(source, source, tuple(range(len(source))), target)] if source == target else []
+    plain = [*kept, *(layout for layout in plain_layouts(source, target) if layout.exchanges_axes)]
+    for order in dict.fromkeys(layout.order for layout in known if layout.order):
+        for axis in (axis for axis, size in enumerate(source) if size == len(order)):
+            yield from (replace(layout, axis=axis, order=order) for layout in plain)
 
 
 def _places(array: Array, truth: Array) -> Array | None:

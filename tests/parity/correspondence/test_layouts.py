@@ -150,3 +150,21 @@ def test_a_layout_that_divides_axes_exchanges_none_as_a_whole() -> None:
     heads = Layout((2, 12), (2, 3, 4), (1, 0, 2), (3, 2, 4))  # fewer axes than are permuted
     assert not heads.exchanges_axes
     assert Layout((2, 3), (2, 3), (1, 0), (3, 2)).exchanges_axes
+
+
+def test_channels_that_are_all_zero_have_the_order_in_which_others_were_found() -> None:
+    images = np.random.default_rng(0).standard_normal((2, 6, 3, 3))
+    order = (4, 2, 5, 0, 3, 1)
+    by_channels = find_layout([images.transpose(0, 2, 3, 1)[..., np.argsort(order)]], [images], in_any_order=True)
+    assert by_channels is not None
+    assert by_channels.order == order
+    means = images.mean((2, 3))
+    means[:, [1, 2, 5]] = 0
+    arrays = [means[:, np.argsort(order)]]
+    layout = find_layout(arrays, [means], [by_channels], in_any_order=True)
+    assert layout is not None
+    assert layout.order == order
+    unlike = [means[:, np.argsort(order)[::-1]]]
+    layout = find_layout(unlike, [means], [by_channels], in_any_order=True)
+    assert layout is None or layout.reads(unlike, [means])
+    assert layout is None or layout.order != order
