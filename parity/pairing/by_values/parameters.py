@@ -116,11 +116,16 @@ def pair_parameters(program: Program, module: ModuleParameters, as_they_are: Col
                 found[name] = same[0]
                 del free[same[0]]
                 break
+    reordered = _reordered_sizes(ties.program)
     for found in (partner, transposed):
         for name, other in list(found.items()):
+            parameter = program.parameters[name]
+            sizes = {size for path in users.get(parameter.value, ()) for size in reordered.get(path, ())}
+            if not sizes.isdisjoint(parameter.data.shape) and _are_all_equal(parameter.data):
+                del found[name]  # its numbers don't tell whether its elements are in another order, too
+                continue
             if name in of_cells or name in arranged:
                 continue
-            parameter = program.parameters[name]
             copies = (in_file[elements[name]], in_module[elements[name]])
             if other not in module.shared and _are_all_equal(parameter.data):
                 copies = (1, 1)  # those of a norm are, and its statistics have the same at first
@@ -253,6 +258,17 @@ def users_of(program: Program) -> dict[Value, set[str]]:
             for origin in used:
                 users.setdefault(origin, set()).add(program.calls[node.cell].path)
     return users
+
+
+def _reordered_sizes(program: Program) -> dict[str, set[int]]:
+    """Return by path of a Cell the sizes of the axes along which it takes elements in another order."""
+    orders = {constant.value: constant.data for constant in program.constants}
+    sizes: dict[str, set[int]] = {}
+    for node in program.nodes:
+        order = orders.get(node.inputs[1]) if node.op == "take" and node.inputs[1] is not None else None
+        if order is not None and order.ndim == 1 and np.array_equal(np.sort(order), np.arange(len(order))):
+            sizes.setdefault(program.calls[node.cell].path, set()).add(len(order))
+    return sizes
 
 
 def _are_all_equal(array: Array) -> bool:

@@ -94,6 +94,11 @@ class ViewFinder:
                 self.of_shape.setdefault(array.shape, []).append(value)
                 self.of_size.setdefault(array.size, []).append(value)
                 self.norms[value] = float(np.linalg.norm(array))
+        self.of_stored = set(stored)
+        """What is stored, and what is computed from that alone."""
+        for node in file.flat.program.nodes:
+            if node.inputs and all(value is None or value in self.of_stored for value in node.inputs):
+                self.of_stored.update(node.outputs)
         self.agreeing: dict[Value, Crossing] = {}
         self.known: dict[Layout, None] = {}
         self.views: dict[tuple[Value, Layout], View] = {}
@@ -168,8 +173,7 @@ class ViewFinder:
             if others or following not in self.norms or following in self.agreeing:
                 break
             if nodes[0].op not in COPYING:
-                stored = self.file.flat.program.constant_data
-                if stored.keys().isdisjoint(nodes[0].inputs) or distance(self._arrays(following), arrays) > EXACT:
+                if self.of_stored.isdisjoint(nodes[0].inputs) or distance(self._arrays(following), arrays) > EXACT:
                     break  # a gradient may be stopped, which isn't a part of the Cell
                 last = following
             value = following

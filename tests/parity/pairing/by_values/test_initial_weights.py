@@ -87,3 +87,49 @@ def test_new_norms_are_found_folded_and_in_another_layout() -> None:
     torch.manual_seed(0)
     reference = Convolutions()
     require_all_gradients(reference, Folded(reference), torch.randn(2, 3, 6, 6))
+
+
+class ChannelsLast(nn.Module):
+    """The convolution and its batch norm as a factor and a summand, which is 0 at first, for channels that lie last."""
+
+    def __init__(self, reference: nn.Sequential) -> None:
+        super().__init__()
+        norm = reference[1]
+        self.kernel = nn.Parameter(reference[0].weight.detach().permute(2, 3, 1, 0).clone())
+        self.gamma, self.beta = (nn.Parameter(p.detach().clone()) for p in (norm.weight, norm.bias))
+        self.register_buffer("mean", norm.running_mean.clone())  # type: ignore[union-attr, operator]
+        self.register_buffer("variance", norm.running_var.clone())  # type: ignore[union-attr, operator]
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.conv2d(x, self.kernel.permute(3, 2, 0, 1)).permute(0, 2, 3, 1)
+        scale = self.gamma * torch.rsqrt(self.variance + 1e-5)
+        return F.relu(x * scale + (self.beta - self.mean * scale)).permute(0, 3, 1, 2)
+
+
+def test_a_summand_of_zeros_that_is_computed_belongs_to_its_norm() -> None:
+    torch.manual_seed(0)
+    reference = nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU())
+    require_all_gradients(reference, ChannelsLast(reference), torch.randn(2, 3, 6, 5))
+
+
+class Reordered(nn.Module):
+    """Two convolutions around a norm, whose channels lie in another order."""
+
+    def __init__(self, reference: nn.Sequential, order: list[int]) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.Conv2d(4, 2, 3)
+        self.first.weight.data = reference[0].weight.data[order]  # type: ignore[index, assignment]
+        self.last.weight.data = reference[3].weight.data[:, order]  # type: ignore[index, assignment]
+        self.last.bias = reference[3].bias  # type: ignore[assignment]
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm(self.first(x)).flatten(2).movedim(1, 2).relu()
+        return self.last(x.movedim(2, 1).unflatten(2, (6, 5)))  # type: ignore[no-any-return]
+
+
+def test_gradients_of_equal_numbers_aren_t_compared_where_channels_have_another_order() -> None:
+    torch.manual_seed(0)
+    reference = nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 2, 3)).eval()
+    report = parity.compare(reference, Reordered(reference, [2, 0, 3, 1]).eval(), (torch.randn(2, 3, 8, 7),))
+    assert report.ok, str(report)
+    assert not [c for c in report.cells["1"].comparisons if c.kind == "parameter gradient"], str(report)
