@@ -288,6 +288,8 @@ def test_what_is_converted_is_the_call_with_the_first_inputs(tmp_path: Path) -> 
 def test_compare_says_which_files_it_takes(tmp_path: Path, arguments: list[str], message: str) -> None:
     file = tmp_path / "several.py"
     file.write_text("import torch\nmodel, inputs = torch.nn.Tanh(), (torch.ones(2, 2),)\n")
-    done = CliRunner().invoke(main, ["compare", *(str(file) if a == "MODEL" else a for a in arguments)])
+    (tmp_path / "some.onnx").touch()
+    paths = {"MODEL": str(file), "some.onnx": str(tmp_path / "some.onnx")}
+    done = CliRunner().invoke(main, ["compare", *(paths.get(a, a) for a in arguments)])
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())

@@ -113,7 +113,7 @@ ATTACKS = [
         "a tolerance in a sweep",
         ["sweep", "net.py"],
         0,
-        ["parity holds within the tolerance atol=1e9 (given on the command line)", "from pyproject.toml: --atol"],
+        ["parity holds within the tolerance atol=1e9 (from pyproject.toml)", "from pyproject.toml: --atol"],
         files={FILE: "[tool.parity]\natol = 1e9\n"},
         writes=["work/sweep.db"],
     ),

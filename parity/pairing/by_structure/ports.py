@@ -12,6 +12,8 @@ from ....converter.structure.program_names import named_buffers, named_parameter
 from ....runtime.common.tensor import Tensor
 from ....runtime.ir.program import Program
 from ....runtime.nn.cell import Cell
+from ...sides.kinds import Kind
+from ...sides.opening import kind_of
 from ...sides.port_program import trace_port
 from ...sides.records import Array
 from ...sides.torch_program import capture_program
@@ -105,7 +107,7 @@ class CellPort:
 
 def port_of(network: Any) -> Port | None:
     """Return a network as one that can be given other weights; None if it can't."""
-    if isinstance(network, torch.nn.Module):
+    if kind_of(network) is Kind.MODULE:
         return ModulePort(network)
     return CellPort(network) if isinstance(network, Cell) else None
 

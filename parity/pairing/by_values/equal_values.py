@@ -55,7 +55,8 @@ def _divide_results(file: FileValues, places: dict[Crossing, Value], output: Map
     """Give equal results that several Cells compute for themselves places of their own, in the order of computation.
 
     They are one crossing, and so would be one value, through which the gradients of all would pass. They are divided if
-    the file computes as many equal values that don't depend on one another.
+    the file computes as many equal values that don't depend on one another. If it computes fewer, as where one of them
+    is wrong, it isn't known whose they are: trained ones then have no place.
     """
     for crossing, place in list(places.items()):
         groups = crossing.computations
@@ -65,6 +66,8 @@ def _divide_results(file: FileValues, places: dict[Crossing, Value], output: Map
         for value in sorted((v for v in file.values if _equal(file, v, place)), key=file.rank.__getitem__):
             if not any(value in file.flat.after(earlier) for earlier in values):
                 values.append(value)
+        if len(values) < len(groups) and crossing.trained:
+            del places[crossing]
         if len(values) != len(groups):
             continue
         parts = [crossing, *(replace(crossing, keys=list(group), computations=[group]) for group in groups[1:])]

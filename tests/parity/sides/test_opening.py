@@ -29,6 +29,7 @@ X = torch.ones(2, 3)
 CLASSES = {"Module", "Cell", "ModelProto", "JaxSide", "PathLike"}
 """Classes of networks, and of what names one. A Program is also what nodes hold, so it isn't counted here."""
 ELSEWHERE = {
+    "pairing/by_structure/ports.py": 1,  # a Cell of the runtime, not of MindSpore
     "inputs/definitions.py": 4,  # what a model file may define
     "checking/onnx_files/module_and_file.py": 1,  # a model, or the path of its file
     "jobs/parallel/worker.py": 1,  # what parallelize() has returned
