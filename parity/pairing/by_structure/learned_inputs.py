@@ -24,8 +24,7 @@ def with_learned_inputs(program: Program) -> Program:
 class _Learned(Rewriting):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self.stored = {item.value for item in program.parameters.values()}
-        self.origins = self._origins()
+        self.origins = self.origins_among({item.value for item in program.parameters.values()})
         self.deep = self._deep()
         self.number = Value(self.names.unique("one"), Type(FLOAT64, ()))
         self.data: dict[Value, Value] = {}
@@ -40,15 +39,6 @@ class _Learned(Rewriting):
         """Return the new program."""
         program = super().program()
         return program.replace(inputs=(*program.inputs, self.number)) if self.data else program
-
-    def _origins(self) -> dict[Value, frozenset[Value]]:
-        """Return the stored tensors that each static value is computed from."""
-        origins = {value: frozenset((value,)) for value in self.stored}
-        for node in self.before.nodes:
-            if node.outputs and node.outputs[0] in self.static:
-                values = [origins[value] for value in node.inputs if value in origins]
-                origins.update(dict.fromkeys(node.outputs, frozenset[Value]().union(*values)))
-        return origins
 
     def _deep(self) -> set[Value]:
         """Return the static values that a product or a standardization has a part in."""

@@ -195,10 +195,8 @@ def _notes(
 ) -> list[str]:
     """Return what a report says of the weights."""
     count = len(candidate.parameters)
-    tried = f"{result.tried} other arrangement{'' if result.tried == 1 else 's'}"
-    notes = [f"{count - len(left)} of {count} parameters were loaded by structure; {tried} were tried".replace(
-        "1 other arrangement were", "1 other arrangement was"
-    )]  # fmt: skip
+    tried = "1 other arrangement was" if result.tried == 1 else f"{result.tried} other arrangements were"
+    notes = [f"{count - len(left)} of {count} parameters were loaded by structure; {tried} tried"]
     if left:
         notes.append(f"not loaded, since nothing in the reference takes their place: {list_names(left)}")
     absent = [

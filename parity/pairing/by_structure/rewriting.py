@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,15 @@ class Rewriting:
     def program(self) -> Program:
         """Return the new program."""
         return self.before.replace(nodes=tuple(self.nodes), constants=tuple(self.constants))
+
+    def origins_among(self, stored: Iterable[Value]) -> dict[Value, frozenset[Value]]:
+        """Return those of some stored tensors that each static value is computed from, themselves included."""
+        origins = {value: frozenset((value,)) for value in stored}
+        for node in self.before.nodes:
+            if node.outputs and node.outputs[0] in self.static:
+                values = [origins[value] for value in node.inputs if value in origins]
+                origins.update(dict.fromkeys(node.outputs, frozenset[Value]().union(*values)))
+        return origins
 
     def add(
         self, node: Node, op: str, inputs: tuple[Value | None, ...], result: Value | Type, **attributes: Any

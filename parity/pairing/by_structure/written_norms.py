@@ -53,7 +53,7 @@ class _Norms(Rewriting):
         self.consumers = consumers_of(program)
         stored = [p.value for p in program.parameters.values()] + [b.value for b in program.buffers.values()]
         self.vectors = {value for value in stored if is_floating(value.dtype)}
-        self.origins = self._origins()
+        self.origins = self.origins_among(self.vectors)
         self.under_roots = self._under_roots()
         replaced: set[Node] = set()
         for node in program.nodes:
@@ -67,15 +67,6 @@ class _Norms(Rewriting):
             steps, vectors = norm
             replaced.update(steps)
             self._write(steps, vectors)
-
-    def _origins(self) -> dict[Value, frozenset[Value]]:
-        """Return the stored vectors that each static value is computed from."""
-        origins = {value: frozenset((value,)) for value in self.vectors}
-        for node in self.before.nodes:
-            if node.outputs and node.outputs[0] in self.static:
-                values = [origins[value] for value in node.inputs if value in origins]
-                origins.update(dict.fromkeys(node.outputs, frozenset[Value]().union(*values)))
-        return origins
 
     def _under_roots(self) -> set[Value]:
         """Return the static values that are computed from a root of a stored vector."""
