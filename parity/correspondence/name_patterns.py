@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterable, Mapping
 
 from ...runtime.errors import UsageError
@@ -68,6 +69,11 @@ def fill_cells(explicit_paths: Mapping[str, str], cells: Collection[str], module
             if not any(path.startswith(f"{other}.") for other in texts_of):
                 filled.setdefault(path, fill_pattern(module, texts, pattern))
     return filled
+
+
+def without_numbers(name: str) -> str:
+    """Return a name with a `*` in place of each number: what is the same in all layers."""
+    return re.sub("[0-9]+", "*", name)
 
 
 def did_you_mean(name: str, among: Iterable[str]) -> str:

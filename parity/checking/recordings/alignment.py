@@ -8,10 +8,10 @@ mode, an identity) belongs to the Cells that computed it, the outermost to the o
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
+from ...correspondence.name_patterns import without_numbers
 from ...sides.records import INPUT, OUTPUT, Array
 from .equal_parameters import INPUTS, PARAMETERS, VALUES, Pair, alike, groups, is_in_another_order, matching_parameters
 from .equal_parts import are_of_one_form, is_close
@@ -86,7 +86,7 @@ class Alignment:
         """Pair Cells that hold the same parameters, and of whose values nothing says that they aren't the same."""
         confirmed: dict[str, set[str]] = {}
         for path, pair in self.cells.items():
-            confirmed.setdefault(_form(path), set()).add(_form(pair.name))
+            confirmed.setdefault(without_numbers(path), set()).add(without_numbers(pair.name))
         options: list[tuple[tuple[float, ...], str, str]] = []
         for path, other in self._free():
             if not self._same_parameters(path, other) or not self.values.same_size(path, other):
@@ -96,9 +96,9 @@ class Alignment:
             depths = self.reference.depths[path], self.candidate.depths[other]
             options.append(((-abs(depths[0] - depths[1]), -depths[0], alike(path, other)), path, other))
         for _, path, other in sorted(options, key=lambda option: option[0], reverse=True):
-            form = _form(other)
+            own_form, form = without_numbers(path), without_numbers(other)
             # what is known of other layers holds for this one
-            if (_form(path), form) in self._others or form not in confirmed.get(_form(path), {form}):
+            if (own_form, form) in self._others or form not in confirmed.get(own_form, {form}):
                 continue
             if path not in self.cells and other not in self._taken:
                 self.cells[path] = Pair(other, self.values.likely_view(path, other), PARAMETERS)
@@ -125,7 +125,7 @@ class Alignment:
 
     def _are_others(self, path: str, other: str) -> bool:
         """Whether values say that two Cells that aren't paired by them aren't the same, or those of another layer."""
-        form = _form(path), _form(other)
+        form = without_numbers(path), without_numbers(other)
         if form not in self._others and self._are_denied(path, other):
             self._others.add(form)
         return form in self._others
@@ -205,8 +205,9 @@ class Alignment:
         held = [
             name for name in self.reference.run.parameters if name.rpartition(".")[0] in same and name not in matched
         ]
-        forms = {_form(name) for name in self._differing(held, names)}
-        alike = [name for name in self.reference.run.parameters if _form(name) in forms and name not in matched]
+        forms = {without_numbers(name) for name in self._differing(held, names)}
+        names_left = (name for name in self.reference.run.parameters if name not in matched)
+        alike = [name for name in names_left if without_numbers(name) in forms]
         return self._differing(alike, names)
 
     def _differing(self, parameters: Iterable[str], names: NameMap) -> list[str]:
@@ -225,8 +226,3 @@ class Alignment:
         taken = self._taken
         for path in [path for path in self.reference.paths if path not in self.cells]:
             yield from ((path, other) for other in self.candidate.paths if other not in taken)
-
-
-def _form(name: str) -> str:
-    """Return a name without its numbers."""
-    return re.sub("[0-9]+", "*", name)

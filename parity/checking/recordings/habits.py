@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
 from ....runtime.visible import visible_name
+from ...correspondence.name_patterns import without_numbers
 from ...sides.records import INPUT, OUTPUT, Array, Records
 from .axes import Pair, Place, views_of
 from .index import NAMED_ROLES
@@ -115,7 +116,7 @@ def changed_forms(names: NameMap) -> Iterable[str]:
 
 def _numbered(name: str) -> str:
     """Return a name as it is shown, with a `*` in place of numbers."""
-    return re.sub("[0-9]+", "*", visible_name(name))
+    return without_numbers(visible_name(name))
 
 
 def _place(name: str) -> str:

@@ -6,10 +6,10 @@ likely to be in the place of the same tensor of the next.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 
 from ....runtime.ir.types import Value
+from ...correspondence.name_patterns import without_numbers
 from .crossings import Crossing
 from .flat import FlatProgram
 
@@ -50,15 +50,11 @@ class RepeatedLayers:
     def _origin(self, value: Value, number: int) -> Hashable | None:
         """Return the code that computes a value, the same in all layers; None if the file doesn't say."""
         node = self._flat.program.producers[value]
-        path = _without_numbers(self._flat.path_of(node))
+        path = without_numbers(self._flat.path_of(node))
         if node.source is None and not path:
             return None
         return node.op, number, node.source, path
 
     def _names(self, tensor: Crossing) -> list[Hashable]:
         """Return what a tensor is in each layer."""
-        return [(_without_numbers(key.path), key.kind, key.slot) for key in tensor.keys if key.path]
-
-
-def _without_numbers(path: str) -> str:
-    return re.sub(r"\d+", "*", path)
+        return [(without_numbers(key.path), key.kind, key.slot) for key in tensor.keys if key.path]
