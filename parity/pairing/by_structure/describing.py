@@ -79,9 +79,9 @@ def _as_rows(numbers: Array, sources: Sources, used: list[Source], axes: Axes, f
         return None
     all_rows = np.array_equal(rows, np.arange(len(joined)))
     all_columns = np.array_equal(columns, np.arange(joined.shape[1]))
-    wanted = joined if all_rows else joined[rows]
-    wanted = wanted if all_columns else wanted[:, columns]
-    if not np.all((wanted == matrix) | (matrix < 0)):
+    arranged = joined if all_rows else joined[rows]
+    arranged = arranged if all_columns else arranged[:, columns]
+    if not np.all((arranged == matrix) | (matrix < 0)):
         return None
     plain = Assembly(
         tuple(used),

@@ -278,25 +278,25 @@ class Options:
         if weight.shape[1:] == shape[1:]:
             yield weight.reshape(shape)
             return
-        seen = set()
+        digests = set()
         for permutation in itertools.permutations(range(1, min(weight.ndim, MOST_AXES))):
             axes_in_order = (0, *permutation, *range(MOST_AXES, weight.ndim))
             arranged = weight.transpose(axes_in_order).reshape(shape)
-            if (digest := arranged.tobytes()) not in seen:
-                seen.add(digest)
+            if (digest := arranged.tobytes()) not in digests:
+                digests.add(digest)
                 yield arranged
 
     def _table(self, part: _Part, shape: tuple[int, ...], data: Arrays | None) -> Iterator[Array]:
         """Yield a table, or the rows of it that the candidate has: the first ones, or those from an offset on."""
         weight = part.offer.weight
-        rows, wanted = weight.shape[-1], shape[-1]
+        rows, row_count = weight.shape[-1], shape[-1]
         original_data = None if part.unit.data is None else self.reference.arrays.get(part.unit.data)
         start = 0
         if data is not None and original_data is not None and original_data[0].size == data[0].size:
             apart = original_data[0].reshape(-1) - data[0].reshape(-1)
             start = int(apart[0]) if np.all(apart == apart[0]) else 0
-        if weight.shape[:-1] == shape[:-1] and start >= 0 and start + wanted <= rows:
-            yield weight[..., start : start + wanted]
+        if weight.shape[:-1] == shape[:-1] and start >= 0 and start + row_count <= rows:
+            yield weight[..., start : start + row_count]
 
     def _vectors(
         self, unit: Unit, trace: Trace, originals: Sequence[Unit], data: Arrays | None

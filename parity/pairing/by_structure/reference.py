@@ -96,23 +96,23 @@ class Reference:
         """Return the sizes into which features of a unit are divided."""
         return head_sizes(self.network, unit)
 
-    def offers(self, unit: Unit, wanted: Signature) -> list[Offer]:
+    def offers(self, unit: Unit, port_signature: Signature) -> list[Offer]:
         """Return what a port's unit may hold that does the work of a unit, the plainest first.
 
         Args:
             unit: the unit of the reference.
-            wanted: what the port does with each element of its weight on the way.
+            port_signature: what the port does with each element of its weight on the way.
         """
-        key = (unit, wanted)
+        key = (unit, port_signature)
         if key in self._offers:
             return self._offers[key]
-        offers = list(self._find_offers(unit, wanted))
+        offers = list(self._find_offers(unit, port_signature))
         if sum(offer.weight.size for offer in offers) <= MOST_KEPT:
             self._offers[key] = offers
         return offers
 
-    def _find_offers(self, unit: Unit, wanted: Signature) -> Iterator[Offer]:
-        weight = self.numbers(unit.operand, wanted)
+    def _find_offers(self, unit: Unit, port_signature: Signature) -> Iterator[Offer]:
+        weight = self.numbers(unit.operand, port_signature)
         if weight is None:
             return
         weight = unit.canonical(weight)
@@ -124,16 +124,16 @@ class Reference:
             bias = np.broadcast_to(bias.reshape(-1), (unit.size,))
         plain = Offer(weight, bias)
         yield plain
-        if unit.kind in (MATRIX, TABLE) and not wanted:
+        if unit.kind in (MATRIX, TABLE) and not port_signature:
             yield from self._folded(unit, plain)
 
-    def numbers(self, value: Value, wanted: Signature) -> Array | None:
+    def numbers(self, value: Value, port_signature: Signature) -> Array | None:
         """Return the numbers of what a port's tensor must hold in place of a value; None if no tensor does."""
         trace = self.network.trace(value)
         if trace is not None:
-            return numbers_of(self.network, self.sources, trace, wanted)
+            return numbers_of(self.network, self.sources, trace, port_signature)
         names = self.network.names_in.get(value, frozenset())
-        if wanted or len(names) != 2:
+        if port_signature or len(names) != 2:
             return None
         array = self.network.static_array(value, self.network.stored, {})
         for gain, direction in (sorted(names), sorted(names, reverse=True)):

@@ -79,22 +79,22 @@ class Sources:
         return np.where(places >= 0, self.first[name] + places, -1)
 
 
-def numbers_of(network: Network, sources: Sources, trace: Trace, wanted: Signature) -> Array | None:
+def numbers_of(network: Network, sources: Sources, trace: Trace, port_signature: Signature) -> Array | None:
     """Return the numbers of what a port's tensor must hold, of which more is done on the way than to the reference's.
 
     Args:
         network: the reference.
         sources: its stored tensors.
         trace: of the value in the reference.
-        wanted: what the port does with each element of its tensor.
+        port_signature: what the port does with each element of its tensor.
 
     Returns:
         The numbers in the shape of the value; None if no tensor does.
     """
-    done, wanted = _without_summands(trace.signature), _without_summands(wanted)
-    if done == wanted or kinds(done) == kinds(wanted):
+    done, port_signature = _without_summands(trace.signature), _without_summands(port_signature)
+    if done == port_signature or kinds(done) == kinds(port_signature):
         return sources.numbers(trace.name, trace.places)
-    before, later = _affine(done), _affine(wanted)
+    before, later = _affine(done), _affine(port_signature)
     if before is None or later is None or not later[0]:
         return None
     (times, plus), (later_times, later_plus) = before, later

@@ -130,7 +130,7 @@ class _Norms(Rewriting):
             runs.append((drawn, self._result(steps, 0.0, drawn, axis), self._result(steps, 1.0, drawn, axis)))
         numbers = {vector: np.concatenate([drawn[vector].reshape(-1) for drawn, _, _ in runs]) for vector in vectors}
         added = np.concatenate([zero for _, zero, _ in runs])
-        factor = np.concatenate([one for _, _, one in runs]) - added
+        factor = np.concatenate([with_ones for _, _, with_ones in runs]) - added
         return next(_readings(numbers, factor, added), None)
 
     def _result(self, steps: Sequence[Node], x: float, drawn: Mapping[Value, Array], axis: int) -> Array:
@@ -199,10 +199,10 @@ def _readings(numbers: Mapping[Value, Array], factor: Array, added: Array) -> It
             left: list[Value | None] = [vector for vector in numbers if vector not in (variance, gain)]
             for mean, offset in itertools.permutations([*left, None, None], 2):
                 if {mean, offset} >= set(left):
-                    wanted = (0.0 if offset is None else numbers[offset]) - (
+                    expected = (0.0 if offset is None else numbers[offset]) - (
                         0.0 if mean is None else numbers[mean] * factor
                     )
-                    if np.allclose(added, wanted, rtol=SAME, atol=SAME):
+                    if np.allclose(added, expected, rtol=SAME, atol=SAME):
                         yield Norm(variance, mean, gain, offset, max(0.0, float(f"{eps:.6g}")))
 
 

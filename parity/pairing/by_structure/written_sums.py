@@ -92,12 +92,12 @@ class _Biases(Rewriting):
         self.consumers = consumers_of(program)
         self.dependent = dependent_values(program)
         for node in program.nodes:
-            found = self._product_of(node)
-            order = None if found is None else self._order(node, *found)
-            if found is None or order is None:
+            product = self._product_of(node)
+            order = None if product is None else self._order(node, *product)
+            if product is None or order is None:
                 self.nodes.append(node)
                 continue
-            self._bring(node, *found, order)
+            self._bring(node, *product, order)
 
     def _product_of(self, node: Node) -> tuple[Node, list[Node], Value] | None:
         """Return the product that a sum adds a stored tensor to, the steps between them in order, and the tensor."""

@@ -75,9 +75,9 @@ class AffineParts:
             for value in node.outputs:
                 self._source[value] = self._source_of(node, value)
 
-    def using(self, wanted: Collection[Value]) -> Iterator[AffinePart]:
+    def using(self, stored_values: Collection[Value]) -> Iterator[AffinePart]:
         """Yield the parts that use one of these stored values, in order of what they compute."""
-        using = set(wanted)
+        using = set(stored_values)
         for node in self.program.nodes:
             value = node.outputs[0]
             if self._source[value] is not value and is_floating(value.dtype) and not using.isdisjoint(node.inputs):
@@ -114,12 +114,12 @@ class AffineParts:
         sources = {self._source[operand] for operand in varying}
         if len(sources) != 1 or len(node.outputs) != 1 or not is_floating(value.dtype):
             return value
-        one = len(varying) == 1
-        first = one and varying[0] is operands[0]
+        is_single = len(varying) == 1
+        first = is_single and varying[0] is operands[0]
         is_affine = (
             node.op in ("add", "sub", "neg")
             or traits.moves == "several"
-            or (one and (traits.products or node.op == "mul"))
+            or (is_single and (traits.products or node.op == "mul"))
             or (first and (node.op in LINEAR or node.op == "div" or traits.moves == "first"))
         )
         return sources.pop() if is_affine else value

@@ -201,7 +201,7 @@ def _fixed(
     arguments: Arguments,
 ) -> dict[Crossing, Value]:
     """Return the places of the module's inputs and outputs."""
-    crossing = {key: one for one in tensors for key in one.keys}
+    crossing = {key: tensor for tensor in tensors for key in tensor.keys}
     slots = [slot for _, slot in sorted(input_slots(module, arguments[0], dict(arguments[1])))]
     places = {Key("", 0, INPUT, slots[place]): v for place, v in zip(order, program.inputs, strict=True)}
     results = truth.slots.get(("", 0, OUTPUT), [])

@@ -53,7 +53,7 @@ def find_anchors(
     for name, array in parameters.items():
         of_cells.setdefault(name.rpartition(".")[0], []).append(fingerprint(array))
     nodes = _nodes_with_parameters(file)
-    found: dict[Crossing, Anchor] = {}
+    anchors: dict[Crossing, Anchor] = {}
     for path, prints in of_cells.items():
         given = [key for key in boundaries if key.path == path and key.kind == INPUT]
         returned = [key for key in boundaries if key.path == path and key.kind == OUTPUT]
@@ -62,8 +62,8 @@ def find_anchors(
             node, entering = using[0]
             tensor, result = boundaries[given[0]], boundaries[returned[0]]
             if _computes(file, node, entering, tensor, result):
-                found.setdefault(result, Anchor(given[0], entering, node.outputs[0]))
-    return _in_order(file, found)
+                anchors.setdefault(result, Anchor(given[0], entering, node.outputs[0]))
+    return _in_order(file, anchors)
 
 
 def _in_order(file: FileValues, anchors: Mapping[Crossing, Anchor]) -> dict[Crossing, Anchor]:
@@ -88,14 +88,14 @@ def _nodes_with_parameters(file: FileValues) -> dict[frozenset[bytes], list[tupl
     """Return the nodes with a single operand that isn't stored, by their parameters."""
     program = file.flat.program
     stored = {p.value: p.data for p in program.parameters.values()}
-    found: dict[frozenset[bytes], list[tuple[Node, Value]]] = {}
+    nodes_with: dict[frozenset[bytes], list[tuple[Node, Value]]] = {}
     for node in program.nodes:
         arrays = [stored[value] for value in node.inputs if value in stored]
         others = [v for v in node.inputs if v is not None and v not in stored and v not in program.constant_data]
         if arrays and len(others) == len(node.outputs) == 1:
             prints = frozenset(map(fingerprint, arrays))
-            found.setdefault(prints, []).append((node, others[0]))
-    return found
+            nodes_with.setdefault(prints, []).append((node, others[0]))
+    return nodes_with
 
 
 def _computes(file: FileValues, node: Node, entering: Value, tensor: Crossing, result: Crossing) -> bool:

@@ -15,24 +15,24 @@ from ...sides.records import INPUT, OUTPUT, Key
 from .ownership import Ownership
 
 
-def bypassed_gradients(program: Program, found: Ownership) -> tuple[frozenset[Key], frozenset[str]]:
+def bypassed_gradients(program: Program, ownership: Ownership) -> tuple[frozenset[Key], frozenset[str]]:
     """Return the boundaries at which gradients can't be judged, and the Cells of which those of parameters can't.
 
     Args:
         program: the program of a file.
-        found: the Cells that own its nodes.
+        ownership: the Cells that own its nodes.
     """
-    return _Bypasses(program, found).excused()
+    return _Bypasses(program, ownership).excused()
 
 
 class _Bypasses:
-    def __init__(self, program: Program, found: Ownership) -> None:
+    def __init__(self, program: Program, ownership: Ownership) -> None:
         self.program = program
-        self.found = found
+        self.ownership = ownership
         self.at: dict[Value, list[tuple[int, Key]]] = {}
         self.ways: dict[tuple[int, str], list[Key]] = {}
         self.passed_on: dict[Value, list[int]] = {}
-        for number, key, value in found.events:
+        for number, key, value in ownership.events:
             if key.kind == OUTPUT:
                 for part in self._parts(value):
                     self.passed_on.setdefault(part, []).append(number)
@@ -54,7 +54,9 @@ class _Bypasses:
         for value, call in self._stored_beside():
             polluted[value] = None
             self.keys.update(self.ways[call, INPUT])
-            self.paths.update(self.found.calls[number].path for number in (0, *self._around(call)) if number != call)
+            self.paths.update(
+                self.ownership.calls[number].path for number in (0, *self._around(call)) if number != call
+            )
         self._follow_back(list(polluted))
         return frozenset(self.keys), frozenset(self.paths)
 
@@ -72,7 +74,7 @@ class _Bypasses:
             needed.update(value for value in node.inputs if value is not None)
             for value in node.inputs:
                 if value is not None and value not in self.program.constant_data and value in varying:
-                    yield value, self.found.owner.get(node, 0)
+                    yield value, self.ownership.owner.get(node, 0)
         yield from ((value, 0) for value in self.program.outputs if value in varying)
 
     def _stored_beside(self) -> Iterator[tuple[Value, int]]:
@@ -85,7 +87,7 @@ class _Bypasses:
         varying = set(self.program.inputs)
         users: dict[Value, set[int]] = {}
         for node in self.program.nodes:
-            owner, computed = self.found.owner.get(node, 0), frozenset[Value]()
+            owner, computed = self.ownership.owner.get(node, 0), frozenset[Value]()
             for value in node.inputs:
                 if value is not None and value in sources:
                     users.setdefault(value, set()).add(owner)
@@ -104,19 +106,19 @@ class _Bypasses:
         """Whether a value from outside is used inside a call without being given to it."""
         if (call, INPUT) in {(number, key.kind) for number, key in self.at.get(value, ())}:
             return False
-        is_own = self.found.is_inside(self._computing(value), call) and value in self.program.producers
-        return not is_own and any(self.found.is_inside(user, call) for user in users)
+        is_own = self.ownership.is_inside(self._computing(value), call) and value in self.program.producers
+        return not is_own and any(self.ownership.is_inside(user, call) for user in users)
 
     def _computing(self, value: Value) -> int:
         node = self.program.producers.get(value)
-        return 0 if node is None else self.found.owner.get(node, 0)
+        return 0 if node is None else self.ownership.owner.get(node, 0)
 
     def _missing(self, value: Value, using: int) -> tuple[list[int], list[int]]:
         """Return the calls that a value leaves, and those that it enters, without crossing their boundaries."""
         computing = self._computing(value)
         crossed = {(number, key.kind) for number, key in self.at.get(value, ())}
-        left = [call for call in self._around(computing) if not self.found.is_inside(using, call)]
-        entered = [call for call in self._around(using) if not self.found.is_inside(computing, call)]
+        left = [call for call in self._around(computing) if not self.ownership.is_inside(using, call)]
+        entered = [call for call in self._around(using) if not self.ownership.is_inside(computing, call)]
         return (
             [call for call in left if (call, OUTPUT) not in crossed],
             [call for call in entered if (call, INPUT) not in crossed],
@@ -138,7 +140,7 @@ class _Bypasses:
         return [
             call
             for call in self.passed_on.get(value, ())
-            if not self.found.is_inside(using, call) and not self.found.is_inside(computing, call)
+            if not self.ownership.is_inside(using, call) and not self.ownership.is_inside(computing, call)
         ]
 
     def _around(self, call: int) -> Iterator[int]:
@@ -146,16 +148,16 @@ class _Bypasses:
         number: int | None = call
         while number:
             yield number
-            number = self.found.calls[number].parent
+            number = self.ownership.calls[number].parent
 
     def _follow_back(self, waiting: list[Value]) -> None:
         """Follow gradients back as far as the next boundaries, where they are replaced."""
-        seen: set[Value] = set()
+        visited: set[Value] = set()
         while waiting:
             value = waiting.pop()
-            if value in seen:
+            if value in visited:
                 continue
-            seen.add(value)
+            visited.add(value)
             self.keys |= {key for _, key in self.at.get(value, ())}
             computing = self._computing(value)
             if any(number == computing and key.kind == OUTPUT for number, key in self.at.get(value, ())):
@@ -165,7 +167,7 @@ class _Bypasses:
                 continue
             operands = [operand for operand in node.inputs if operand is not None]
             if any(operand in self.program.constant_data for operand in operands):
-                self.paths.add(self.found.calls[computing].path)
+                self.paths.add(self.ownership.calls[computing].path)
             for operand in operands:
                 if operand in self.program.constant_data or not is_floating(operand.dtype):
                     continue

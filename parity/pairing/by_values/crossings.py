@@ -60,7 +60,7 @@ class Crossing:
 
 def crossings(samples: Sequence[Records]) -> list[Crossing]:
     """Return the tensors at the boundaries in a module's records on several samples."""
-    found: dict[Any, Crossing] = {}
+    crossing_of: dict[Any, Crossing] = {}
     inputs: list[Crossing] = []
     for key, first in samples[0].values.items():
         if key.kind not in (INPUT, OUTPUT):
@@ -72,18 +72,18 @@ def crossings(samples: Sequence[Records]) -> list[Crossing]:
         varies = len(arrays) < 2 or any(not np.array_equal(first, other) for other in arrays[1:])
         if not key.path and key.kind == INPUT:  # each is an input of the file too, even if two are equal
             inputs.append(Crossing(len(inputs), arrays, [key], varies))
-            found.setdefault(identity, inputs[-1])
+            crossing_of.setdefault(identity, inputs[-1])
             continue
-        if identity not in found:
-            found[identity] = Crossing(len(inputs) + len(found), arrays, [], varies)
-        found[identity].keys.append(key)
+        if identity not in crossing_of:
+            crossing_of[identity] = Crossing(len(inputs) + len(crossing_of), arrays, [], varies)
+        crossing_of[identity].keys.append(key)
         gradient = samples[0].values.get(gradient_key(key))
-        if found[identity].gradient is None and gradient is not None and np.any(gradient):
-            found[identity].gradient = gradient
+        if crossing_of[identity].gradient is None and gradient is not None and np.any(gradient):
+            crossing_of[identity].gradient = gradient
     parents = {(call.path, call.index): call.parent for call in samples[0].calls}
-    for crossing in found.values():
+    for crossing in crossing_of.values():
         crossing.computations = _computations(crossing.keys, samples[0].calls, parents)
-    return [*inputs, *(one for one in found.values() if one not in inputs)]
+    return [*inputs, *(crossing for crossing in crossing_of.values() if crossing not in inputs)]
 
 
 def _computations(

@@ -31,23 +31,23 @@ def settle(
         hints: values that the file itself gives for a tensor; they stay.
         supposed: values that are there only because a tensor might have another layout; they are no better places.
     """
-    output = {key[:2]: place for one, place in places.items() for key in one.keys if key.kind == OUTPUT}
+    output = {key[:2]: place for tensor, place in places.items() for key in tensor.keys if key.kind == OUTPUT}
     _divide_results(file, places, output)
     _divide(file, places, output)
     taken = set(places.values())
-    for one, place in list(places.items()):
-        if any(not key.path for key in one.keys):
+    for tensor, place in list(places.items()):
+        if any(not key.path for key in tensor.keys):
             continue
         better = place
-        if not any(key.kind == OUTPUT for key in one.keys):
-            ends = [output[key[:2]] for key in one.keys if key[:2] in output]
+        if not any(key.kind == OUTPUT for key in tensor.keys):
+            ends = [output[key[:2]] for key in tensor.keys if key[:2] in output]
             better = _last_before(file, place, ends, taken)
-        elif place not in hints.get(one, ()):
+        elif place not in hints.get(tensor, ()):
             orders = {value: other.order for other, value in places.items()}
             better = _last_before_branch(
-                file, place, one.order, orders | dict.fromkeys((taken | set(supposed)) - orders.keys(), one.order)
+                file, place, tensor.order, orders | dict.fromkeys((taken | set(supposed)) - orders.keys(), tensor.order)
             )
-        places[one] = better
+        places[tensor] = better
         taken.add(better)
 
 
@@ -88,33 +88,33 @@ def _divide(file: FileValues, places: dict[Crossing, Value], output: Mapping[tup
     Such tensors are one crossing. A Cell whose result doesn't depend on its place is given an equal value on which it
     does, if the file has one.
     """
-    for one, place in list(places.items()):
-        if any(not key.path or key.kind == OUTPUT for key in one.keys):
+    for tensor, place in list(places.items()):
+        if any(not key.path or key.kind == OUTPUT for key in tensor.keys):
             continue
         after = file.flat.after(place)
         others: dict[Value, Crossing] = {}
-        for key in list(one.keys):
+        for key in list(tensor.keys):
             end = output.get(key[:2], place)
             if end is place or end in after:
                 continue
             equal = [v for v in file.values if _equal(file, v, place) and end in file.flat.after(v)]
             if equal:
                 last = max(equal, key=file.rank.__getitem__)
-                one.keys.remove(key)
-                others.setdefault(last, Crossing(one.order, one.arrays, [], one.varies)).keys.append(key)
+                tensor.keys.remove(key)
+                others.setdefault(last, Crossing(tensor.order, tensor.arrays, [], tensor.varies)).keys.append(key)
         places.update({other: value for value, other in others.items()})
-        if not one.keys:
-            del places[one]
+        if not tensor.keys:
+            del places[tensor]
 
 
 def _last_before(file: FileValues, place: Value, ends: Collection[Value], taken: Collection[Value]) -> Value:
     """Return the last equal value on which all ends depend, and by way of which alone they depend on the place."""
-    found = [
+    later_values = [
         value
         for value in file.flat.after(place)
         if value not in taken and _equal(file, value, place) and all(end in file.flat.after(value) for end in ends)
     ]
-    for value in sorted(found, key=file.rank.__getitem__, reverse=True):
+    for value in sorted(later_values, key=file.rank.__getitem__, reverse=True):
         if file.flat.after(place, but_not_by=value).isdisjoint(ends):
             return value
     return place

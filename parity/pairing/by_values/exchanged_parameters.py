@@ -68,7 +68,7 @@ def _exchanged(
         return {}
     pairs = itertools.combinations(own.items(), 2)
     alike = ((a, b) for a, b in pairs if a[1].shape == b[1].shape and not np.array_equal(a[1], b[1]))
-    for (one, first), (other, second) in itertools.islice(alike, MOST_TRIALS):
-        if is_right(cell, {one: second, other: first}, truth):
-            return {one: other, other: one}
+    for (first_name, first), (second_name, second) in itertools.islice(alike, MOST_TRIALS):
+        if is_right(cell, {first_name: second, second_name: first}, truth):
+            return {first_name: second_name, second_name: first_name}
     return {}

@@ -42,12 +42,14 @@ class FileValues:
 
     def compute(self) -> None:
         """Compute all values, with those in `fed` replaced where they are used."""
-        wanted = list(self._narrow_of)
+        narrow_values = list(self._narrow_of)
         if not self.fed:
-            runs = [execute(self.wide, inputs, wanted=wanted) for inputs in self.samples]
+            runs = [execute(self.wide, inputs, wanted=narrow_values) for inputs in self.samples]
         else:
             runs = [self._with_feed(number) for number in range(len(self.samples))]
-        self.values = {self._narrow_of[value]: [run[position] for run in runs] for position, value in enumerate(wanted)}
+        self.values = {
+            self._narrow_of[value]: [run[position] for run in runs] for position, value in enumerate(narrow_values)
+        }
 
     def trial(self, value: Value, arrays: Arrays) -> dict[Value, Arrays]:
         """Return the values that change if a value is replaced, as far as `LOOK_AHEAD` and the values in `fed`."""
@@ -62,7 +64,7 @@ class FileValues:
         if value in used:
             now[self._wide_of[value]] = self._fed_value(value, arrays)
         cut = [_with_operands(self._nodes[node], now) for node in nodes]
-        wanted = [now.get(self._wide_of[result], self._wide_of[result]) for result in produced]
+        results_with_feed = [now.get(self._wide_of[result], self._wide_of[result]) for result in produced]
         program = self.wide.replace(nodes=tuple(cut))
         results: dict[Value, Arrays] = {result: [] for result in produced}
         for number, inputs in enumerate(self.samples):
@@ -70,7 +72,9 @@ class FileValues:
                 now[self._wide_of[operand]]: (arrays if operand is value else self.current(operand))[number]
                 for operand in used
             }
-            for result, array in zip(produced, execute(program, inputs, wanted=wanted, stored=stored), strict=True):
+            for result, array in zip(
+                produced, execute(program, inputs, wanted=results_with_feed, stored=stored), strict=True
+            ):
                 results[result].append(array)
         return results
 

@@ -40,11 +40,11 @@ class FlatProgram:
     @cached_property
     def consumers(self) -> dict[Value, list[Node]]:
         """The nodes that use each value, in order."""
-        found: dict[Value, list[Node]] = {}
+        consumers: dict[Value, list[Node]] = {}
         for node in self.program.nodes:
             for value in dict.fromkeys(value for value in node.inputs if value is not None):
-                found.setdefault(value, []).append(node)
-        return found
+                consumers.setdefault(value, []).append(node)
+        return consumers
 
     def after(self, value: Value, but_not_by: Value | None = None) -> frozenset[Value]:
         """The values that depend on a value, or those that do by another way than by another value alone."""

@@ -108,15 +108,15 @@ class JoinFinder:
 
         Behind a wrong value, no turn agrees.
         """
-        found: list[Joined] = []
+        joined_values: list[Joined] = []
         for axis in reversed(range(len(tensor.shape))):
             shape = (*tensor.shape[:axis], *tensor.shape[axis + 1 :])
             if 2 <= tensor.shape[axis] <= MOST_STACKED:
                 for parts in values_of_turns(self.file, shape, tensor.shape[axis]):
                     if self.taken.isdisjoint(parts):
                         self.taken.update(parts)
-                        found.append(Joined.of(parts, axis, tensor.shape, self.names))
-        return found
+                        joined_values.append(Joined.of(parts, axis, tensor.shape, self.names))
+        return joined_values
 
     def _stacked(self, tensor: Crossing, axis: int) -> tuple[Value, ...] | None:
         """Return the values that are the tensor at each place along an axis."""
@@ -167,10 +167,10 @@ class JoinFinder:
         known = [part for part in parts if part is not None]
         inputs = {self._input_of(part) for part in known} - {None}
         missing = [size for part, size in zip(parts, sizes, strict=True) if part is None]
-        wanted = {tuple(size if n == axis else own for n, own in enumerate(shape)) for size in missing}
+        part_shapes = {tuple(size if n == axis else own for n, own in enumerate(shape)) for size in missing}
         siblings = [
             value
-            for other in wanted
+            for other in part_shapes
             for value in self.of_shape.get(other, [])
             if value not in known and self._input_of(value) in inputs and self._is_last(value)
         ]

@@ -58,7 +58,7 @@ class _Group:
 def likely_places(
     program: Program,
     module: Program,
-    wanted: Collection[str],
+    parameters_without_place: Collection[str],
     unknown: Collection[str],
     known: Mapping[str, str],
     taken: Collection[Value],
@@ -71,7 +71,7 @@ def likely_places(
     Args:
         program: the file's program, without boundaries.
         module: the module's program, with its boundaries.
-        wanted: names of the parameters of the module's Cells that have no place.
+        parameters_without_place: names of the parameters of the module's Cells that have no place.
         unknown: names of the values of the file's weights that the module doesn't have.
         known: by name of a parameter of the module, the name of the file's value with its numbers.
         taken: the file's values that agree with tensors of the module, which have their places there.
@@ -80,10 +80,10 @@ def likely_places(
     in_module = {parameter.value: name for name, parameter in plain.parameters.items()}
     by_name = {value.name: value for value in program.constant_data}
     in_file = {by_name[other]: name for name, other in known.items() if other in by_name}
-    weights = {v for v, name in in_file.items() if name in wanted}
+    weights = {v for v, name in in_file.items() if name in parameters_without_place}
     weights |= {by_name[name] for name in unknown if name in by_name and is_floating(by_name[name].dtype)}
     module_parts, file_parts = AffineParts(plain), AffineParts(program)
-    asked = {v for v, name in in_module.items() if name in wanted}
+    asked = {v for v, name in in_module.items() if name in parameters_without_place}
     alone = (part for part in module_parts.using(asked) if module_parts.is_used_alone(part))
     of_module = list(_groups(alone, asked, in_module))
     of_file = list(_groups(file_parts.using(weights), weights, in_file))
@@ -126,12 +126,12 @@ def _assigned(of_file: Sequence[_Group], of_module: Sequence[_Group], file: Prog
         return images_of[part]
 
     possible: list[tuple[int, float, int, int, int, Pair]] = []
-    for i, one in enumerate(of_file):
-        for j, other in enumerate(of_module):
-            for pair in _of_the_same_shapes(one, other):
+    for i, file_group in enumerate(of_file):
+        for j, module_group in enumerate(of_module):
+            for pair in _of_the_same_shapes(file_group, module_group):
                 alike = _cosine(images(pair.file, file), images(pair.module, module))
                 likeness = alike if alike >= SIMILAR else 0.0
-                possible.append((-len(one.shared & other.shared), -likeness, abs(i - j), i, j, pair))
+                possible.append((-len(file_group.shared & module_group.shared), -likeness, abs(i - j), i, j, pair))
     files: dict[int, list[AffinePart]] = {}
     modules: set[int] = set()
     for *_, i, j, pair in sorted(possible, key=lambda entry: entry[:5]):
@@ -151,10 +151,10 @@ def _of_the_same_shapes(file: _Group, module: _Group) -> Iterator[Pair]:
     yield from (Pair(first, f) for f in file.parts if shapes is not None and f.shapes == shapes)
 
 
-def _are_apart(one: AffinePart, other: AffinePart) -> bool:
+def _are_apart(part: AffinePart, other_part: AffinePart) -> bool:
     """Whether none of two parts is computed from the other."""
-    ends = [{value for node in part.nodes for value in node.outputs} for part in (one, other)]
-    return one.result not in ends[1] and other.result not in ends[0]
+    ends = [{value for node in part.nodes for value in node.outputs} for part in (part, other_part)]
+    return part.result not in ends[1] and other_part.result not in ends[0]
 
 
 def _is_same_function(pair: Pair, file: Program, module: Program) -> bool:
@@ -166,18 +166,18 @@ def _cosine(arrays: Sequence[Array], others: Sequence[Array]) -> float:
     """Return the cosine of the angle between arrays; 0 if there are none."""
     if not arrays or not others:
         return 0.0
-    one, other = (np.concatenate([array.reshape(-1) for array in both]) for both in (arrays, others))
-    size = float(np.linalg.norm(one) * np.linalg.norm(other))
-    return float(one @ other) / size if size else 0.0
+    first, second = (np.concatenate([array.reshape(-1) for array in both]) for both in (arrays, others))
+    size = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return float(first @ second) / size if size else 0.0
 
 
 def _at_boundaries(program: Program) -> dict[Key, Value]:
     """Return the value at each boundary of a program, as it is without boundaries."""
     plain: dict[Value, Value] = {}
-    found: dict[Key, Value] = {}
+    plain_values: dict[Key, Value] = {}
     for node in program.nodes:
         if node.op == "boundary":
             operand = node.inputs[0]
             assert operand is not None, "a boundary has an operand"
-            plain[node.outputs[0]] = found[own_key(program, node)] = plain.get(operand, operand)
-    return found
+            plain[node.outputs[0]] = plain_values[own_key(program, node)] = plain.get(operand, operand)
+    return plain_values

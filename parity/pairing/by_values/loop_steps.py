@@ -31,7 +31,7 @@ def values_of_turns(file: FileValues, shape: tuple[int, ...], count: int) -> Ite
     for at, node in enumerate(nodes):
         if len(node.outputs) == 1 and node.outputs[0].shape == shape:
             of_op.setdefault(node.op, []).append(at)
-    found = 0
+    series_count = 0
     for last in sorted((at for places in of_op.values() for at in places), reverse=True):
         for before in reversed([at for at in of_op[ops[last]] if at < last]):
             period = last - before
@@ -44,7 +44,7 @@ def values_of_turns(file: FileValues, shape: tuple[int, ...], count: int) -> Ite
             values = tuple(nodes[at].outputs[0] for at in places)
             if all(later in file.flat.after(earlier) for earlier, later in pairwise(values)):
                 yield values
-                found += 1
+                series_count += 1
                 break
-        if found == MOST_SERIES:
+        if series_count == MOST_SERIES:
             return

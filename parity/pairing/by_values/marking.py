@@ -27,19 +27,19 @@ class MarkedProgram:
     aliases: dict[Key, Key]
 
 
-def mark(program: Program, found: Ownership) -> MarkedProgram:
+def mark(program: Program, ownership: Ownership) -> MarkedProgram:
     """Return the program with a boundary wherever a tensor crosses one in the module."""
-    return _Marker(program, found).build()
+    return _Marker(program, ownership).build()
 
 
 class _Marker:
-    def __init__(self, program: Program, found: Ownership) -> None:
+    def __init__(self, program: Program, ownership: Ownership) -> None:
         self.program = program
-        self.found = found
+        self.ownership = ownership
         self.at: dict[Value, list[tuple[int, Key]]] = {}
         self.aliases: dict[Key, Key] = {}
         first: dict[tuple[int, str, Value], Key] = {}
-        for number, key, value in found.events:
+        for number, key, value in ownership.events:
             primary = first.setdefault((number, key.kind, value), key)
             if primary is key:
                 self.at.setdefault(value, []).append((number, key))
@@ -52,7 +52,7 @@ class _Marker:
 
     def build(self) -> MarkedProgram:
         """Return the program."""
-        program, owner = self.program, self.found.owner
+        program, owner = self.program, self.ownership.owner
         nodes: list[Node] = []
         for node in program.nodes:
             number = owner.get(node, 0)
@@ -61,19 +61,19 @@ class _Marker:
         outputs = tuple(self._cross(value, None) for value in program.outputs)
         for value, events in self.at.items():
             for number, key in events:  # a boundary that nothing uses is still compared
-                self._cross(value, number if key.kind == INPUT else self.found.calls[number].parent)
+                self._cross(value, number if key.kind == INPUT else self.ownership.calls[number].parent)
         placed: list[Node] = [mark for value in program.inputs for mark in self.after.get(value, [])]
         for node in nodes:
             placed.append(node)
             placed += [mark for value in node.outputs for mark in self.after.get(value, [])]
-        marked = program.replace(nodes=tuple(placed), outputs=outputs, calls=tuple(self.found.calls))
-        return MarkedProgram(marked, frozenset(key for _, key, _ in self.found.events), self.aliases)
+        marked = program.replace(nodes=tuple(placed), outputs=outputs, calls=tuple(self.ownership.calls))
+        return MarkedProgram(marked, frozenset(key for _, key, _ in self.ownership.events), self.aliases)
 
     def _cross(self, value: Value, number: int | None) -> Value:
         """Return a value as a call sees it (None: as a result), after the boundaries that it crosses on its way."""
         leaves, enters = [], []
         for call, key in self.at.get(value, []):
-            inside = self.found.is_inside(number, call)
+            inside = self.ownership.is_inside(number, call)
             if key.kind == OUTPUT and not inside:
                 leaves.append((call, key))
             elif key.kind == INPUT and (inside or (number is None and not call)):

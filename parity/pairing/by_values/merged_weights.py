@@ -63,14 +63,14 @@ def without_merged_weights(
     module = with_summed_biases(module)
     parts = AffineParts(program), AffineParts(module)
     computing = {name: known[name] for name in known if parts[1].is_for_weights(module.parameters[name].value)}
-    wanted = {parameter.value for name, parameter in module.parameters.items() if name in {*lacking, *computing}}
+    parameters = {parameter.value for name, parameter in module.parameters.items() if name in {*lacking, *computing}}
     suspects = {*unknown, *computing.values()}
     weights = {value for value in program.constant_data if value.name in suspects and is_floating(value.dtype)}
-    pairs = list(_pairs(parts[0], parts[1], weights, wanted))
+    pairs = list(_pairs(parts[0], parts[1], weights, parameters))
     free = weights - {value for pair in pairs for value in pair.file.stored}
-    pairs += _equal_weights(parts[1], program, free, wanted)
+    pairs += _equal_weights(parts[1], program, free, parameters)
     free -= {value for pair in pairs for value in pair.file.stored}
-    gates = gates_in_another_order(parts[1], {value: program.constant_data[value] for value in free}, wanted)
+    gates = gates_in_another_order(parts[1], {value: program.constant_data[value] for value in free}, parameters)
     pairs += gates.pairs
     module = module.replace(constants=(*module.constants, *gates.places))
     if not pairs:
@@ -83,13 +83,13 @@ def without_merged_weights(
 
 
 def _pairs(
-    file: AffineParts, module: AffineParts, weights: AbstractSet[Value], wanted: AbstractSet[Value]
+    file: AffineParts, module: AffineParts, weights: AbstractSet[Value], parameters: AbstractSet[Value]
 ) -> Iterator[Pair]:
     """Yield affine parts that are the same function; the first of the file for each of its weights."""
     of_file = [(part, shapes) for part in file.using(weights) if (shapes := part.shapes) is not None]
     asked = {shapes for _, shapes in of_file}
     by_shapes: dict[tuple[object, ...], list[tuple[AffinePart, list[Array]]]] = {}
-    for part in module.using(wanted):
+    for part in module.using(parameters):
         if (shapes := part.shapes) in asked and shapes is not None and module.is_used_alone(part):
             by_shapes.setdefault(shapes, []).append((part, part.images(module.program)))
     used: set[Value] = set()
@@ -98,20 +98,22 @@ def _pairs(
         if shapes not in by_shapes or not own.isdisjoint(used):
             continue
         images = part.images(file.program)
-        same = next((o for o, theirs in by_shapes[shapes] if images and distance(images, theirs) <= ROUNDED), None)
+        same = next(
+            (o for o, module_images in by_shapes[shapes] if images and distance(images, module_images) <= ROUNDED), None
+        )
         if same is not None:
-            taken = same.stored & wanted
+            taken = same.stored & parameters
             by_shapes[shapes] = [pair for pair in by_shapes[shapes] if pair[0].stored.isdisjoint(taken)]
             used |= own
             yield Pair(same, part)
 
 
 def _equal_weights(
-    module: AffineParts, program: Program, weights: AbstractSet[Value], wanted: AbstractSet[Value]
+    module: AffineParts, program: Program, weights: AbstractSet[Value], parameters: AbstractSet[Value]
 ) -> Iterator[Pair]:
     """Yield what the module computes from its parameters alone and the file stores."""
     free = dict.fromkeys(value for value in program.constant_data if value in weights)
-    for part in module.using(wanted):
+    for part in module.using(parameters):
         if part.source is None and part.nodes:
             (computed,) = execute(part.program(module.program).astype("float64"), [])
             stored = ((value, program.constant_data[value].astype(np.float64)) for value in free)

@@ -75,12 +75,12 @@ def find_moves(flat: FlatProgram, tensors: Sequence[Crossing], parameters: Mappi
 
 def _results(tensors: Sequence[Crossing]) -> dict[str, Crossing]:
     """Return what each Cell returns that is called once and returns one tensor, by path, in the order of the module."""
-    found: dict[str, list[Crossing]] = {}
+    returned_by: dict[str, list[Crossing]] = {}
     for tensor in sorted(tensors, key=lambda tensor: tensor.order):
         for key in tensor.keys:
             if key.kind == OUTPUT and key.path:
-                found.setdefault(key.path, []).append(tensor)
-    return {path: returned[0] for path, returned in found.items() if len(returned) == 1}
+                returned_by.setdefault(key.path, []).append(tensor)
+    return {path: returned[0] for path, returned in returned_by.items() if len(returned) == 1}
 
 
 def _conflicts(flat: FlatProgram, cells: Mapping[Node, set[str] | None], order: Sequence[str]) -> dict[str, set[str]]:
@@ -96,13 +96,13 @@ def _conflicts(flat: FlatProgram, cells: Mapping[Node, set[str] | None], order: 
         for path in own:
             before.setdefault(path, set()).update(given)
         reached |= dict.fromkeys(node.outputs, given | own if own else given)
-    found: dict[str, set[str]] = {}
+    conflicts: dict[str, set[str]] = {}
     for number, first in enumerate(order):
         for second in order[number + 1 :]:
             if second in before.get(first, ()) and first not in before.get(second, ()):
-                found.setdefault(first, set()).add(second)
-                found.setdefault(second, set()).add(first)
-    return found
+                conflicts.setdefault(first, set()).add(second)
+                conflicts.setdefault(second, set()).add(first)
+    return conflicts
 
 
 def _moved(conflicts: Mapping[str, set[str]], sizes: Mapping[str, int]) -> dict[str, set[str]]:

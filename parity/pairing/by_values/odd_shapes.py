@@ -54,8 +54,10 @@ def excuse(
         kept: the boundaries that the file's program has.
         cell_of: returns the path of the Cell that computes a value.
     """
-    at = {value: one for one, value in places.items()}
-    odd = sorted((v for v, one in at.items() if v in shapes and shapes[v] != one.shape), key=lambda v: at[v].order)
+    at = {value: tensor for tensor, value in places.items()}
+    odd = sorted(
+        (v for v, tensor in at.items() if v in shapes and shapes[v] != tensor.shape), key=lambda v: at[v].order
+    )
     own = {value: [key for key in at[value].keys if key.path and key in kept] for value in odd}
     keys = {key for value in odd for key in own[value]}
     gradients = set(keys)
@@ -77,13 +79,13 @@ def constant_boundaries(program: Program) -> frozenset[Key]:
     """Return the boundaries of a file's program through which no gradient flows, to inputs or trained parameters."""
     trained = (parameter.value for parameter in program.parameters.values() if parameter.trainable)
     varying = {value for value in (*program.inputs, *trained) if is_floating(value.dtype)}
-    found: set[Key] = set()
+    constant_keys: set[Key] = set()
     for node in program.nodes:
         if not varying.isdisjoint(node.inputs):
             varying.update(value for value in node.outputs if is_floating(value.dtype))
         elif node.op == "boundary":
-            found.add(own_key(program, node))
-    return frozenset(found)
+            constant_keys.add(own_key(program, node))
+    return frozenset(constant_keys)
 
 
 def _inner_keys(places: Iterable[Value], at: Mapping[Value, Crossing]) -> set[Key]:

@@ -56,32 +56,32 @@ def own_nodes(
     moves: Moves,
 ) -> Ownership:
     """Return the Cells that can be judged, and what belongs to them."""
-    crossing = {key: one for one in tensors for key in one.keys}
-    place = {key: places[one] for key, one in crossing.items() if one in places}
+    crossing = {key: tensor for tensor in tensors for key in tensor.keys}
+    place = {key: places[tensor] for key, tensor in crossing.items() if tensor in places}
     left_out = dict.fromkeys(moves.divided, "the file computes a Cell inside it at another place")
     while True:
-        found = Ownership(_without(truth.calls, left_out), left_out=left_out)
-        keys = _keys_of(found.calls, truth)
-        _assign(flat, found, keys, place)
+        ownership = Ownership(_without(truth.calls, left_out), left_out=left_out)
+        keys = _keys_of(ownership.calls, truth)
+        _assign(flat, ownership, keys, place)
         reasons = {
             call.path: reason
-            for number, call in enumerate(found.calls)
+            for number, call in enumerate(ownership.calls)
             if number
             and (
-                reason := _obstacle(flat, found, number, keys[number], place, crossing, truth)
-                or _moved_into(found, number, moves)
+                reason := _obstacle(flat, ownership, number, keys[number], place, crossing, truth)
+                or _moved_into(ownership, number, moves)
             )
         }
         if not reasons:
-            numbers = {(call.path, call.index): number for number, call in enumerate(found.calls)}
-            found.events = [
+            numbers = {(call.path, call.index): number for number, call in enumerate(ownership.calls)}
+            ownership.events = [
                 (number, key, place[key])
                 for key in truth.values
                 if key in place
                 and (number := numbers.get((key.path, key.call))) is not None
-                and (not number or key.kind == INPUT or _computes(flat, found, number, place[key]))
+                and (not number or key.kind == INPUT or _computes(flat, ownership, number, place[key]))
             ]
-            return found
+            return ownership
         # the innermost first: what they computed may then belong to a Cell that can be judged
         innermost = max(path.count(".") for path in reasons)
         left_out |= {path: reason for path, reason in reasons.items() if path.count(".") == innermost}
@@ -111,25 +111,25 @@ def _keys_of(calls: Sequence[CellCall], truth: Records) -> list[list[Key]]:
     return [by_call.get((call.path, call.index), []) for call in calls]
 
 
-def _assign(flat: FlatProgram, found: Ownership, keys: Sequence[Sequence[Key]], place: Mapping[Key, Value]) -> None:
+def _assign(flat: FlatProgram, ownership: Ownership, keys: Sequence[Sequence[Key]], place: Mapping[Key, Value]) -> None:
     """Assign nodes to calls, in the order in which they return."""
     children: dict[int | None, list[int]] = {}
-    for number, call in enumerate(found.calls):
+    for number, call in enumerate(ownership.calls):
         children.setdefault(call.parent, []).append(number)
     for number in _in_order_of_return(children, 0):
         if not number:
             continue
         entering = {place[key] for key in keys[number] if key.kind == INPUT and key in place}
         waiting = [place[key] for key in keys[number] if key.kind == OUTPUT and key in place]
-        seen: set[Value] = set()
+        visited: set[Value] = set()
         while waiting:
             value = waiting.pop()
             node = flat.program.producers.get(value)
-            if node is None or value in seen or value in entering:
+            if node is None or value in visited or value in entering:
                 continue
-            seen.add(value)
-            holder = found.owner.setdefault(node, number)
-            if found.is_inside(holder, number):
+            visited.add(value)
+            holder = ownership.owner.setdefault(node, number)
+            if ownership.is_inside(holder, number):
                 waiting += [operand for operand in node.inputs if operand is not None]
 
 
@@ -148,7 +148,7 @@ def _in_order_of_return(children: Mapping[int | None, list[int]], root: int) -> 
 
 def _obstacle(
     flat: FlatProgram,
-    found: Ownership,
+    ownership: Ownership,
     number: int,
     keys: Sequence[Key],
     place: Mapping[Key, Value],
@@ -158,14 +158,14 @@ def _obstacle(
     """Return why a call can't be judged by itself; empty if it can."""
     inside = 0
     for key in keys:
-        one = crossing.get(key)
-        idle = one is None or not one.varies or not one.floating or is_idle(key, truth)
+        tensor = crossing.get(key)
+        idle = tensor is None or not tensor.varies or not tensor.floating or is_idle(key, truth)
         if key not in place:
             if not idle:
                 return f"its {key.kind} has no place in the file"
             continue
         if key.kind == OUTPUT:
-            computes = _computes(flat, found, number, place[key])
+            computes = _computes(flat, ownership, number, place[key])
             inside += computes
             if not computes and not idle:
                 return "the file computes nothing in it"
@@ -173,16 +173,16 @@ def _obstacle(
         return "the file computes nothing in it"
     entering = {place[key] for key in keys if key.kind == INPUT and key in place and crossing[key].varies}
     moved = _with_copies(flat, entering)  # the first of several Cells owns what all of them need, and each gets a copy
-    using = (node for value in moved for node in flat.consumers.get(value, ()) if node in found.owner)
-    if entering and not any(found.is_inside(found.owner[node], number) for node in using):
+    using = (node for value in moved for node in flat.consumers.get(value, ()) if node in ownership.owner)
+    if entering and not any(ownership.is_inside(ownership.owner[node], number) for node in using):
         return "the file computes it together with another Cell"
     return ""
 
 
-def _moved_into(found: Ownership, number: int, moves: Moves) -> str:
+def _moved_into(ownership: Ownership, number: int, moves: Moves) -> str:
     """Return why a call can't be judged in which the file computes a Cell that isn't inside it; empty if it can."""
-    path = found.calls[number].path
-    owned = (value for node, owner in found.owner.items() if owner == number for value in node.outputs)
+    path = ownership.calls[number].path
+    owned = (value for node, owner in ownership.owner.items() if owner == number for value in node.outputs)
     moved = {moves.values[value] for value in owned if value in moves.values}
     return "" if all(is_inside(other, path) for other in moved) else "the file computes another Cell in it"
 
@@ -198,7 +198,7 @@ def _with_copies(flat: FlatProgram, values: Collection[Value]) -> set[Value]:
     return reached
 
 
-def _computes(flat: FlatProgram, found: Ownership, number: int, value: Value) -> bool:
+def _computes(flat: FlatProgram, ownership: Ownership, number: int, value: Value) -> bool:
     """Whether a value is computed in a call."""
     node = flat.program.producers.get(value)
-    return node is not None and node in found.owner and found.is_inside(found.owner[node], number)
+    return node is not None and node in ownership.owner and ownership.is_inside(ownership.owner[node], number)

@@ -30,14 +30,14 @@ def merged_parameters(program: Program, marked: Program) -> list[str]:
 
 
 def cell_pairs(
-    program: Program, flat: FlatProgram, found: Ownership, places: Places, merged: Collection[str]
+    program: Program, flat: FlatProgram, ownership: Ownership, places: Places, merged: Collection[str]
 ) -> list[PairedCell]:
     """Return the Cells that can be judged, each with the Cell of the program that has its nodes, or is around them.
 
     Args:
         program: the program as it was given.
         flat: the program with the module's tensors as values of their own.
-        found: the Cells and their nodes.
+        ownership: the Cells and their nodes.
         places: the places of the tensors.
         merged: names of the module's parameters that the program has in the weights of others.
     """
@@ -47,48 +47,48 @@ def cell_pairs(
     computing = [node for node in flat.program.nodes if node.op not in COPYING]
     ways = _ways(places)
     pairs: dict[str, PairedCell] = {}
-    for number, call in enumerate(found.calls):
-        own = [node for node in computing if found.is_inside(found.owner.get(node, 0), number)]
+    for number, call in enumerate(ownership.calls):
+        own = [node for node in computing if ownership.is_inside(ownership.owner.get(node, 0), number)]
         known = [node for node in own if not given.isdisjoint(node.outputs)]  # of others, the Cell may be unknown
         cell = _common([flat.path_of(node) for node in known or own])
         of_cell = {node for node in computing if flat.path_of(node) == cell or is_inside(flat.path_of(node), cell)}
-        of_path = [one for one in places.of if any(key.path == call.path for key in one.keys)]
+        of_path = [tensor for tensor in places.of if any(key.path == call.path for key in tensor.keys)]
         pairs.setdefault(
             call.path,
             PairedCell(
                 call.path, call.class_name, cell, classes.get(cell) or PROGRAM,
-                "root" if not number else next((ways[one] for one in of_path if one in ways), VALUES),
+                "root" if not number else next((ways[tensor] for tensor in of_path if tensor in ways), VALUES),
                 is_part=not of_cell <= set(own),
                 layout="merged" if call.path in holders
-                else _layout((places.of[one] for one in of_path), flat.program, given),
+                else _layout((places.of[tensor] for tensor in of_path), flat.program, given),
             ),
         )  # fmt: skip
     return list(pairs.values())
 
 
-def passed_on(found: Ownership, truth: Records, tensors: Sequence[Crossing], kept: Iterable[Key]) -> list[str]:
+def passed_on(ownership: Ownership, truth: Records, tensors: Sequence[Crossing], kept: Iterable[Key]) -> list[str]:
     """Return the paths of the Cells that aren't judged by themselves and return what they are given.
 
     That value is judged where other Cells return it, or are given it.
 
     Args:
-        found: the Cells that are judged, and those that aren't.
+        ownership: the Cells that are judged, and those that aren't.
         truth: the module's records.
         tensors: the tensors that cross its boundaries.
         kept: the boundaries that are judged.
     """
     judged = set(kept)
-    crossing = {key: one for one in tensors for key in one.keys}
-    return [path for path in found.left_out if _passes_on(path, truth, crossing, judged)]
+    crossing = {key: tensor for tensor in tensors for key in tensor.keys}
+    return [path for path in ownership.left_out if _passes_on(path, truth, crossing, judged)]
 
 
 def _passes_on(path: str, truth: Records, crossing: Mapping[Key, Crossing], judged: set[Key]) -> bool:
     outputs = [key for key in truth.values if key.path == path and key.kind == OUTPUT]
     for key in outputs:
-        one = crossing.get(key)
-        if one is None or judged.isdisjoint(one.keys):
+        tensor = crossing.get(key)
+        if tensor is None or judged.isdisjoint(tensor.keys):
             return False
-        if not any((k.path, k.call, k.kind) == (path, key.call, INPUT) for k in one.keys):
+        if not any((k.path, k.call, k.kind) == (path, key.call, INPUT) for k in tensor.keys):
             return False
     return bool(outputs)
 
@@ -142,7 +142,7 @@ def _sources(value: Value, paired: Program, of_module: Mapping[Value, str]) -> t
             names.append(of_module[value])
         elif (node := paired.producers.get(value)) is not None:
             nodes.append(node)
-            waiting += [one for one in reversed(node.inputs) if one is not None]
+            waiting += [operand for operand in reversed(node.inputs) if operand is not None]
     return nodes, names
 
 

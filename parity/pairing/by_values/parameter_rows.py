@@ -125,25 +125,25 @@ def _of_cell(parameters: Mapping[str, Array], free: Mapping[str, Array]) -> list
     """Return the arrangements of a Cell's parameters that take every row of the module's parameters that they use."""
     whole = {o for o, data in free.items() if any(same_numbers(data, other) for other in parameters.values())}
     of_rows = {other: data for other, data in free.items() if other not in whole}
-    found: list[Arrangement] = []
+    arrangements: list[Arrangement] = []
     for name in sorted(parameters, key=lambda name: -parameters[name].ndim):  # weights before biases
         data = parameters[name]
-        arrangement = _like_the_weight(name, data, free, found)  # first: biases may all be 0
+        arrangement = _like_the_weight(name, data, free, arrangements)  # first: biases may all be 0
         if arrangement is None and any(same_numbers(free[other], data) for other in whole):
             continue
         arrangement = arrangement or _arranged(name, data, of_rows) or _in_another_shape(name, parameters, of_rows)
         if arrangement is not None:
-            found.append(arrangement)
+            arrangements.append(arrangement)
     while True:
         taken: dict[str, set[int]] = {}
-        for arrangement in found:
+        for arrangement in arrangements:
             for number, source in enumerate(arrangement.sources):
                 taken.setdefault(source.name, set()).update(arrangement.rows_of(number).tolist())
-        sizes = {source.name: source.layout.target[0] for a in found for source in a.sources}
-        complete = [a for a in found if all(len(taken[s.name]) == sizes[s.name] for s in a.sources)]
-        if len(complete) == len(found):
-            return found
-        found = complete
+        sizes = {source.name: source.layout.target[0] for a in arrangements for source in a.sources}
+        complete = [a for a in arrangements if all(len(taken[s.name]) == sizes[s.name] for s in a.sources)]
+        if len(complete) == len(arrangements):
+            return arrangements
+        arrangements = complete
 
 
 def _arranged(name: str, data: Array, free: Mapping[str, Array]) -> Arrangement | None:
@@ -178,11 +178,11 @@ def _arranged(name: str, data: Array, free: Mapping[str, Array]) -> Arrangement 
 
 
 def _like_the_weight(
-    name: str, data: Array, free: Mapping[str, Array], found: Sequence[Arrangement]
+    name: str, data: Array, free: Mapping[str, Array], arrangements: Sequence[Arrangement]
 ) -> Arrangement | None:
     """Return how a bias is made of those of the modules whose weights were joined, though others have its numbers."""
     holder = name.rpartition(".")[0]
-    for weight in found:
+    for weight in arrangements:
         if weight.name.rpartition(".")[0] != holder or data.size != len(weight.rows):
             continue
         biases = []
@@ -216,10 +216,10 @@ def _in_another_shape(name: str, parameters: Mapping[str, Array], free: Mapping[
 
 def _rows_among(matrix: Array, joined: Array) -> Array | None:
     """Return for each row the number of the only row of `joined` with its numbers, in any order; None if one lacks."""
-    wanted, given = _fingerprints(matrix), _fingerprints(joined)
-    unique, first, counts = np.unique(given, return_index=True, return_counts=True)
-    places = np.minimum(np.searchsorted(unique, wanted), len(unique) - 1)
-    if not np.array_equal(unique[places], wanted) or np.any(counts[places] > 1):
+    row_prints, joined_prints = _fingerprints(matrix), _fingerprints(joined)
+    unique, first, counts = np.unique(joined_prints, return_index=True, return_counts=True)
+    places = np.minimum(np.searchsorted(unique, row_prints), len(unique) - 1)
+    if not np.array_equal(unique[places], row_prints) or np.any(counts[places] > 1):
         return None
     return first[places]
 
@@ -229,9 +229,9 @@ def _columns_among(matrix: Array, rows: Array) -> Array | None:
     if same_numbers(rows, matrix):
         return np.arange(matrix.shape[1])
     weights = 1 + 2 * np.arange(len(matrix), dtype=np.uint64)  # the order of rows counts
-    wanted, given = _fingerprints(matrix.T, weights), _fingerprints(rows.T, weights)
-    order = np.argsort(given)
-    places = np.minimum(np.searchsorted(given[order], wanted), len(order) - 1)
+    column_prints, source_prints = _fingerprints(matrix.T, weights), _fingerprints(rows.T, weights)
+    order = np.argsort(source_prints)
+    places = np.minimum(np.searchsorted(source_prints[order], column_prints), len(order) - 1)
     columns = order[places]
     is_permutation = len(set(columns.tolist())) == len(columns)
     return columns if is_permutation and same_numbers(rows[:, columns], matrix) else None

@@ -54,30 +54,30 @@ def _used_by(flat: FlatProgram) -> dict[Node, list[Value]]:
     origins: dict[Value, list[Value]] = {
         value: [value] if array.size > 1 and array.dtype.kind == "f" else [] for value, array in data.items()
     }
-    found: dict[Node, list[Value]] = {}
+    used_by: dict[Node, list[Value]] = {}
     for node in flat.program.nodes:
         operands = [value for value in node.inputs if value is not None]
         used = [origin for value in operands for origin in origins.get(value, ())]
         if all(value in origins for value in operands):
             origins |= dict.fromkeys(node.outputs, used)
         elif used:
-            found[node] = used
-    return found
+            used_by[node] = used
+    return used_by
 
 
 def _of_joined(joined: Mapping[Value, Array], parameters: Mapping[str, Array]) -> dict[Value, set[str]]:
     """Return the parameters that others are made of, as queries, keys and values are fused: all numbers are theirs."""
     sampled = {value: _sample(array) for value, array in joined.items()}
-    wanted = np.unique(np.concatenate([np.zeros(0, np.uint32), *sampled.values()]))
-    of_parameter = {name: _among(array, wanted) for name, array in parameters.items()}
-    found: dict[Value, set[str]] = {}
+    all_samples = np.unique(np.concatenate([np.zeros(0, np.uint32), *sampled.values()]))
+    of_parameter = {name: _among(array, all_samples) for name, array in parameters.items()}
+    parameter_names: dict[Value, set[str]] = {}
     for value, numbers in sampled.items():
         has = {name: np.isin(numbers, given) for name, given in of_parameter.items()}
         count = sum(has.values(), np.zeros(len(numbers), int))
         names = {name for name, given in has.items() if np.any(given & (count == 1))}  # by chance, others have it, too
         if names and np.all(count > 0):
-            found[value] = names
-    return found
+            parameter_names[value] = names
+    return parameter_names
 
 
 def _sample(array: Array) -> Array:
@@ -85,11 +85,11 @@ def _sample(array: Array) -> Array:
     return np.unique(_bits(array.reshape(-1)[:: max(1, array.size // SAMPLED)]))
 
 
-def _among(array: Array, wanted: Array) -> Array:
+def _among(array: Array, samples: Array) -> Array:
     """Return those of the wanted numbers that an array has."""
     flat = array.reshape(-1)
     parts = [_bits(flat[start : start + FEW_NUMBERS]) for start in range(0, flat.size, FEW_NUMBERS)]
-    return np.concatenate([part[np.isin(part, wanted)] for part in parts])
+    return np.concatenate([part[np.isin(part, samples)] for part in parts])
 
 
 def _bits(flat: Array) -> Array:

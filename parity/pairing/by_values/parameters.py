@@ -110,19 +110,19 @@ def pair_parameters(program: Program, module: ModuleParameters, as_they_are: Col
             continue
         ways = [(partner, parameter.data)]
         ways += [(transposed, parameter.data.T)] if parameter.data.ndim == 2 and name not in as_they_are else []
-        for found, data in ways:
+        for partners, data in ways:
             same = [other for other, info in free.items() if same_numbers(info.data, data)]
             if len(same) == 1:
-                found[name] = same[0]
+                partners[name] = same[0]
                 del free[same[0]]
                 break
     reordered = _reordered_sizes(ties.program)
-    for found in (partner, transposed):
-        for name, other in list(found.items()):
+    for partners in (partner, transposed):
+        for name, other in list(partners.items()):
             parameter = program.parameters[name]
             sizes = {size for path in users.get(parameter.value, ()) for size in reordered.get(path, ())}
             if not sizes.isdisjoint(parameter.data.shape) and _are_all_equal(parameter.data):
-                del found[name]  # its numbers don't tell whether its elements are in another order, too
+                del partners[name]  # its numbers don't tell whether its elements are in another order, too
                 continue
             if name in of_cells or name in arranged:
                 continue
@@ -130,7 +130,7 @@ def pair_parameters(program: Program, module: ModuleParameters, as_they_are: Col
             if other not in module.shared and _are_all_equal(parameter.data):
                 copies = (1, 1)  # those of a norm are, and its statistics have the same at first
             if not _is_alone(other, copies, users.get(parameter.value, set()), judged, module):
-                del found[name]
+                del partners[name]
     named = partner | transposed
     buffers = {fingerprint(array) for array in module.buffers}
     known = buffers | set(module.fingerprints.values())
@@ -276,6 +276,6 @@ def _are_all_equal(array: Array) -> bool:
     return array.size > 0 and bool(np.all(array == array.flat[0]))
 
 
-def _is_mostly_equal(one: Array, other: Array) -> bool:
+def _is_mostly_equal(array: Array, other: Array) -> bool:
     """Whether two arrays have most of their elements in common: a weight that others were folded into doesn't."""
-    return int(np.count_nonzero(one.astype(other.dtype) != other)) * 2 < max(1, int(np.count_nonzero(one)))
+    return int(np.count_nonzero(array.astype(other.dtype) != other)) * 2 < max(1, int(np.count_nonzero(array)))

@@ -75,8 +75,12 @@ class PlaceFinder:
         self.anchors = anchors
         self.ends_of_moved = ends_of_moved
         self.supposed = supposed
-        self.tensors = [one for one in tensors if (one.varies or one.trained) and (one.floating or one not in fixed)]
-        self.ends = {one: place for one, place in fixed.items() if any(k == OUTPUT for _, _, k, _ in one.keys)}
+        self.tensors = [
+            tensor
+            for tensor in tensors
+            if (tensor.varies or tensor.trained) and (tensor.floating or tensor not in fixed)
+        ]
+        self.ends = {tensor: place for tensor, place in fixed.items() if any(k == OUTPUT for _, _, k, _ in tensor.keys)}
         self.places = Places(known.of | fixed, set(known.by_paths), set(known.by_trial))
         self.absent: set[Crossing] = set()
         stored = set(self.flat.program.constant_data)
@@ -84,8 +88,8 @@ class PlaceFinder:
         self._given = {anchor.given: anchor.entering for anchor in anchors.values()}
         self.trials = Trials(file, self.tensors, self.places.of)
         self.repeated = RepeatedLayers(self.flat)
-        for one in known.by_trial & known.of.keys():
-            self.repeated.add(one, known.of[one])
+        for tensor in known.by_trial & known.of.keys():
+            self.repeated.add(tensor, known.of[tensor])
 
     def find(self) -> Places:
         """Return the places."""
@@ -93,10 +97,10 @@ class PlaceFinder:
         # with sizes that only a run determines, parts of the program can't be run alone
         while not self.file.wide.symbol_readings and self._continue():
             self._match_all()
-        settle(self.file, self.places.of, {one: self._hints(one) for one in self.places.of}, self.supposed)
-        for value, one, keys in divided(self.places.of, self.anchors):
-            one.keys[:] = [key for key in one.keys if key not in keys]
-            self.places.of[Crossing(one.order, one.arrays, keys, one.varies, one.gradient)] = value
+        settle(self.file, self.places.of, {tensor: self._hints(tensor) for tensor in self.places.of}, self.supposed)
+        for value, tensor, keys in divided(self.places.of, self.anchors):
+            tensor.keys[:] = [key for key in tensor.keys if key not in keys]
+            self.places.of[Crossing(tensor.order, tensor.arrays, keys, tensor.varies, tensor.gradient)] = value
         return self.places
 
     def _continue(self) -> bool:
@@ -108,30 +112,30 @@ class PlaceFinder:
     def _end(self) -> bool:
         """Give a place to the first result of a Cell that holds a moved one; return whether there is one."""
         taken = set(self.places.of.values())
-        for one, value in self.ends_of_moved.items():
-            if one not in self.places.of and value in self.file.rank and value not in taken:
-                return self._place(one, value)
+        for tensor, value in self.ends_of_moved.items():
+            if tensor not in self.places.of and value in self.file.rank and value not in taken:
+                return self._place(tensor, value)
         return False
 
     def _anchor(self) -> bool:
         """Give a place to the first tensor that has an anchor; return whether there is one."""
         taken = set(self.places.of.values())
-        for one in self._unplaced_numbers():
-            anchor = self.anchors.get(one)
+        for tensor in self._unplaced_numbers():
+            anchor = self.anchors.get(tensor)
             if anchor is not None and anchor.leaving not in taken:
-                return self._place(one, anchor.leaving)
+                return self._place(tensor, anchor.leaving)
         return False
 
     def _agrees(self) -> bool:
         """Whether the file's results are the module's, given the module's values at the places found so far."""
-        return all(distance(self.file.values[place], one.arrays) <= ROUNDED for one, place in self.ends.items())
+        return all(distance(self.file.values[place], tensor.arrays) <= ROUNDED for tensor, place in self.ends.items())
 
     def _unplaced(self) -> list[Crossing]:
-        return [one for one in self.tensors if one not in self.places.of]
+        return [tensor for tensor in self.tensors if tensor not in self.places.of]
 
     def _unplaced_numbers(self) -> list[Crossing]:
         """Return the tensors that differ from sample to sample: with others, too little of what follows agrees."""
-        return [one for one in self._unplaced() if one.floating and one.varies]
+        return [tensor for tensor in self._unplaced() if tensor.floating and tensor.varies]
 
     def _match_all(self) -> None:
         """Give places to all tensors that agree with values."""
@@ -154,40 +158,40 @@ class PlaceFinder:
                 arrays = self.file.values[value]
                 by_shape.setdefault(arrays[0].shape, []).append((value, norm_of(arrays)))
         pairs: list[tuple[float, bool, int, Crossing, Value]] = []
-        for one in self._unplaced():
-            hints = set(self._hints(one))
-            for value, norm in by_shape.get(one.shape, []):
-                if not is_similar(norm, self.trials.norms[one]):
+        for tensor in self._unplaced():
+            hints = set(self._hints(tensor))
+            for value, norm in by_shape.get(tensor.shape, []):
+                if not is_similar(norm, self.trials.norms[tensor]):
                     continue
-                apart = distance(self.file.values[value], one.arrays)
+                apart = distance(self.file.values[value], tensor.arrays)
                 # a gain of 1 and a norm that is 1 at first are computed from parameters, which have all their digits
-                if apart <= (limit if one.varies else EXACT):
-                    pairs.append((max(apart, EXACT), value not in hints, self.file.rank[value], one, value))
+                if apart <= (limit if tensor.varies else EXACT):
+                    pairs.append((max(apart, EXACT), value not in hints, self.file.rank[value], tensor, value))
             if pairs and only_first:
                 break
-        found = False
-        for _, _, _, one, value in sorted(pairs, key=lambda pair: pair[:3]):
-            if one in self.places.of or value in taken:
+        must_feed = False
+        for _, _, _, tensor, value in sorted(pairs, key=lambda pair: pair[:3]):
+            if tensor in self.places.of or value in taken:
                 continue
             taken.add(value)
-            self.places.of[one] = value
-            if one.floating and distance(self.file.values[value], one.arrays) > EXACT:
-                self.file.fed[value] = one.arrays
-                found = True
-        return found
+            self.places.of[tensor] = value
+            if tensor.floating and distance(self.file.values[value], tensor.arrays) > EXACT:
+                self.file.fed[value] = tensor.arrays
+                must_feed = True
+        return must_feed
 
-    def _hints(self, one: Crossing) -> list[Value]:
+    def _hints(self, tensor: Crossing) -> list[Value]:
         """Return the values that are proposed for a tensor, or that the paths of the file's nodes give, in order."""
-        found = dict.fromkeys([self.proposed[one]] if one in self.proposed else [])
-        for key in one.keys:
+        hinted = dict.fromkeys([self.proposed[tensor]] if tensor in self.proposed else [])
+        for key in tensor.keys:
             if key.path in self.flat.paths:
                 ends = self.flat.ends(key.path)
-                found |= dict.fromkeys(ends.entering if key.kind == INPUT else ends.leaving)
-        return [value for value in found if self._fits(value, one)]
+                hinted |= dict.fromkeys(ends.entering if key.kind == INPUT else ends.leaving)
+        return [value for value in hinted if self._fits(value, tensor)]
 
-    def _fits(self, value: Value, one: Crossing) -> bool:
+    def _fits(self, value: Value, tensor: Crossing) -> bool:
         array = self.file.values[value][0] if value in self.file.values else None
-        return array is not None and array.shape == one.shape and (array.dtype.kind == "f") == one.floating
+        return array is not None and array.shape == tensor.shape and (array.dtype.kind == "f") == tensor.floating
 
     def _repair(self, *, everywhere: bool) -> bool:
         """Give a place to the first tensor that makes more of what follows agree there; return whether there is one.
@@ -218,7 +222,7 @@ class PlaceFinder:
 
     def _try(
         self,
-        one: Crossing,
+        tensor: Crossing,
         values: Sequence[Value],
         likely: Collection[Value],
         most_trials: int,
@@ -228,7 +232,7 @@ class PlaceFinder:
         """Give a place to a tensor among these values, or one to a tensor after it that fits better there.
 
         Args:
-            one: the tensor.
+            tensor: the tensor.
             values: the values, the likely ones first.
             likely: those that are taken at once if all digits agree there.
             most_trials: the most of them that are tried.
@@ -236,42 +240,44 @@ class PlaceFinder:
         """
         best, place = LITTLE, None
         for value in values[:most_trials]:
-            gain = self.trials.gain(one, value)
+            gain = self.trials.gain(tensor, value)
             if gain > best:
                 best, place = gain, value
                 if value in likely and gain >= DIGITS - 1:
                     break
         if place is None and in_other_shapes:
-            place = self._place_of_another_shape(one)
+            place = self._place_of_another_shape(tensor)
         if place is None:
             return False
         unplaced = self._unplaced_numbers()
-        position = unplaced.index(one)
+        position = unplaced.index(tensor)
         for rival in unplaced[position + 1 : position + 1 + RIVALS]:
             if self._fits(place, rival) and (gain := self.trials.gain(rival, place)) > best:
-                best, one = gain, rival
-        if not self._place(one, place):
-            self.absent.add(one)
+                best, tensor = gain, rival
+        if not self._place(tensor, place):
+            self.absent.add(tensor)
             return False
-        if distance(self.file.values[place], one.arrays) > CLOSE:
-            self.places.by_trial.add(one)
-            self.repeated.add(one, place)
+        if distance(self.file.values[place], tensor.arrays) > CLOSE:
+            self.places.by_trial.add(tensor)
+            self.repeated.add(tensor, place)
         self.absent.clear()  # what was tried in vain may have its place now
         return True
 
-    def _place_of_another_shape(self, one: Crossing) -> Value | None:
+    def _place_of_another_shape(self, tensor: Crossing) -> Value | None:
         """Return the value of as many dimensions, but another shape, with which most of what follows agrees."""
-        if not any(key.kind == OUTPUT for key in one.keys):
+        if not any(key.kind == OUTPUT for key in tensor.keys):
             return None
-        hints = {value for key in one.keys if key.path in self.flat.paths for value in self.flat.ends(key.path).leaving}
+        hints = {
+            value for key in tensor.keys if key.path in self.flat.paths for value in self.flat.ends(key.path).leaving
+        }
         taken = set(self.places.of.values())
         odd = [
             value
             for value in self.candidates
             if value not in taken
-            and (array := self.file.values[value][0]).ndim == len(one.shape)
+            and (array := self.file.values[value][0]).ndim == len(tensor.shape)
             and array.dtype.kind == "f"
-            and array.shape != one.shape
+            and array.shape != tensor.shape
         ]
         odd.sort(key=lambda value: (value not in hints, self.file.rank[value]))
         best, place = LITTLE, None
@@ -279,53 +285,53 @@ class PlaceFinder:
             if self.trials.count >= MAX_TRIALS:
                 break
             try:
-                gain = self.trials.gain(one, value)
+                gain = self.trials.gain(tensor, value)
             except CellbridgeError:  # an operator doesn't take the tensor
                 continue
             if gain > best:
                 best, place = gain, value
         return place
 
-    def _options(self, one: Crossing) -> tuple[list[Value], list[Value]]:
+    def _options(self, tensor: Crossing) -> tuple[list[Value], list[Value]]:
         """Return the likely places of a tensor, and the others to try, the nearest in order of computation first."""
         taken = set(self.places.of.values())
-        fits = [value for value in self.candidates if self._fits(value, one)]
-        apart = {value: distance(self.file.values[value], one.arrays) for value in fits if value not in taken}
+        fits = [value for value in self.candidates if self._fits(value, tensor)]
+        apart = {value: distance(self.file.values[value], tensor.arrays) for value in fits if value not in taken}
         likely = sorted((value for value, far in apart.items() if far <= CLOSE), key=lambda value: apart[value])
-        hints = [*self._hints(one), *(self._given[key] for key in one.keys if key in self._given)]
+        hints = [*self._hints(tensor), *(self._given[key] for key in tensor.keys if key in self._given)]
         likely += [value for value in dict.fromkeys(hints) if value in apart and value not in likely]
-        return likely, self._by_nearness(one, [value for value in fits if value not in likely])
+        return likely, self._by_nearness(tensor, [value for value in fits if value not in likely])
 
-    def _by_nearness(self, one: Crossing, values: Sequence[Value]) -> list[Value]:
+    def _by_nearness(self, tensor: Crossing, values: Sequence[Value]) -> list[Value]:
         """Return values in the order of computation, free ones and those after the places of earlier tensors first."""
         taken = set(self.places.of.values())
-        last = max((self.file.rank[v] for other, v in self.places.of.items() if other.order < one.order), default=-1)
+        last = max((self.file.rank[v] for other, v in self.places.of.items() if other.order < tensor.order), default=-1)
         return sorted(values, key=lambda v: (v in taken, self.file.rank[v] < last, self.file.rank[v]))
 
-    def _place(self, one: Crossing, value: Value) -> bool:
+    def _place(self, tensor: Crossing, value: Value) -> bool:
         """Give a place to a tensor; return False if the file doesn't run with the tensor there."""
-        self.file.fed[value] = one.arrays
+        self.file.fed[value] = tensor.arrays
         try:
             self.file.compute()
         except CellbridgeError:  # a tensor of another shape
             del self.file.fed[value]
             return False
-        self.places.of[one] = value
+        self.places.of[tensor] = value
         return True
 
     def _trust(self) -> bool:
         """Give a tensor the only place that the paths of the file's nodes give for it; return whether there is one."""
         taken = set(self.places.of.values())
         unplaced = self._unplaced_numbers()
-        for one, following in zip(unplaced, [*unplaced[1:], None], strict=False):
+        for tensor, following in zip(unplaced, [*unplaced[1:], None], strict=False):
             # the Cell may be computed together with the next one, which the file then doesn't name
-            if following is not None and following.shape == one.shape and not self._named(following):
+            if following is not None and following.shape == tensor.shape and not self._named(following):
                 continue
-            free = [value for value in self._hints(one) if value not in taken]
+            free = [value for value in self._hints(tensor) if value not in taken]
             if len(free) == 1:
-                self.places.by_paths.add(one)
-                return self._place(one, free[0])
+                self.places.by_paths.add(tensor)
+                return self._place(tensor, free[0])
         return False
 
-    def _named(self, one: Crossing) -> bool:
-        return all(key.path in self.flat.paths for key in one.keys if key.kind == OUTPUT)
+    def _named(self, tensor: Crossing) -> bool:
+        return all(key.path in self.flat.paths for key in tensor.keys if key.kind == OUTPUT)

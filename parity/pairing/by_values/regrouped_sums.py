@@ -55,12 +55,12 @@ def with_biases_added_first(flat: FlatProgram, is_tensor: Callable[[Value], bool
 def _computed_from_parameters(program: Program) -> set[Value]:
     """Return the parameters, and the values that are computed from parameters and constants alone."""
     known = set(program.constant_data)
-    found = {parameter.value for parameter in program.parameters.values()}
+    from_parameters = {parameter.value for parameter in program.parameters.values()}
     for node in program.nodes:
         operands = [value for value in node.inputs if value is not None]
-        if operands and all(value in known or value in found for value in operands):
-            (known if not found.intersection(operands) else found).update(node.outputs)
-    return found
+        if operands and all(value in known or value in from_parameters for value in operands):
+            (known if not from_parameters.intersection(operands) else from_parameters).update(node.outputs)
+    return from_parameters
 
 
 def _is_product(program: Program, value: Value) -> bool:

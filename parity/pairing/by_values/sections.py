@@ -117,7 +117,7 @@ def _likely_sections(sums: Array, tensor: Array, size: int) -> Iterator[tuple[in
 
 def _is_section(arrays: Sequence[Array], axis: int, start: int, end: int, tensor: Crossing) -> bool:
     sections = [np.take(array, range(start, end), axis) for array in arrays]
-    reshaped = [one.reshape(array.shape) for one, array in zip(sections, tensor.arrays, strict=True)]
+    reshaped = [section.reshape(array.shape) for section, array in zip(sections, tensor.arrays, strict=True)]
     return distance(reshaped, tensor.arrays) <= EXACT or find_layout(sections, tensor.arrays) is not None
 
 

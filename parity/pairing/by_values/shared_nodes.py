@@ -18,13 +18,13 @@ from ...sides.records import INPUT, OUTPUT
 from .ownership import Ownership
 
 
-def copy_shared_nodes(program: Program, found: Ownership) -> tuple[Program, Ownership]:
+def copy_shared_nodes(program: Program, ownership: Ownership) -> tuple[Program, Ownership]:
     """Return the program with a copy of each shared node for every further Cell that uses it, and who owns them.
 
     Nodes that draw random numbers are never copied, and those that use weights only for another call of the same Cell.
     A stored tensor of equal numbers, such as zeros to start from, isn't taken for a weight.
     """
-    copier = _Copier(program, found)
+    copier = _Copier(program, ownership)
     for node in reversed(program.nodes):  # a copy's own operands may have to be copied too
         if copier.can_copy(node):
             copier.copy_for_other_cells(node)
@@ -32,12 +32,12 @@ def copy_shared_nodes(program: Program, found: Ownership) -> tuple[Program, Owne
 
 
 class _Copier:
-    def __init__(self, program: Program, found: Ownership) -> None:
+    def __init__(self, program: Program, ownership: Ownership) -> None:
         self.program = program
-        self.found = found
+        self.ownership = ownership
         self.inputs = {node: node.inputs for node in program.nodes}
-        self.owner = dict(found.owner)
-        self.events = list(found.events)
+        self.owner = dict(ownership.owner)
+        self.events = list(ownership.events)
         self.events_at: dict[Value, list[int]] = {}
         for place, (_, _, value) in enumerate(self.events):
             self.events_at.setdefault(value, []).append(place)
@@ -81,7 +81,7 @@ class _Copier:
         outer = self._outermost(using, computing)
         if inner is None:
             return None
-        calls = self.found.calls
+        calls = self.ownership.calls
         same = outer is not None and calls[inner].path == calls[outer].path
         if not same and any(map(self._is_weight, node.inputs)):
             return None
@@ -103,8 +103,8 @@ class _Copier:
         """The outermost call that a call is inside and another isn't; None if it is around the other one."""
         outermost: int | None = None
         number: int | None = call
-        while number is not None and not self.found.is_inside(other, number):
-            outermost, number = number, self.found.calls[number].parent
+        while number is not None and not self.ownership.is_inside(other, number):
+            outermost, number = number, self.ownership.calls[number].parent
         return outermost
 
     def _copy(self, node: Node, cell: int) -> Node:
@@ -122,8 +122,8 @@ class _Copier:
         around = self._outermost(computing, cell)
         for place in list(self.events_at.get(value, ())):
             call, key, _ = self.events[place]
-            inside = call != cell and self.found.is_inside(call, cell)
-            if inside and not (around is not None and self.found.is_inside(call, around)):
+            inside = call != cell and self.ownership.is_inside(call, cell)
+            if inside and not (around is not None and self.ownership.is_inside(call, around)):
                 self.events[place] = (call, key, copied)
                 self.events_at[value].remove(place)
                 self.events_at.setdefault(copied, []).append(place)
@@ -135,7 +135,7 @@ class _Copier:
     def result(self) -> tuple[Program, Ownership]:
         """Return the program with the copies, each after its original, and who owns them."""
         if not self.copies:
-            return self.program, self.found
+            return self.program, self.ownership
         nodes: list[Node] = []
         owner: dict[Node, int] = {}
         for node in self._in_order():
@@ -143,7 +143,7 @@ class _Copier:
             nodes.append(same)
             if node in self.owner:
                 owner[same] = self.owner[node]
-        return self.program.replace(nodes=tuple(nodes)), replace(self.found, owner=owner, events=self.events)
+        return self.program.replace(nodes=tuple(nodes)), replace(self.ownership, owner=owner, events=self.events)
 
     def _in_order(self) -> Iterable[Node]:
         for node in self.program.nodes:

@@ -48,9 +48,9 @@ class ModuleSide(TorchSide):
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
         # torch's own slots are those of all boundaries
-        theirs = run.reference.slots
-        if theirs:
-            settled = replace(run.reference, slots=self._slots | _root_only(theirs))
+        torch_slots = run.reference.slots
+        if torch_slots:
+            settled = replace(run.reference, slots=self._slots | _root_only(torch_slots))
             records = super().run(replace(run, reference=settled))
         else:
             records = super().run(run)

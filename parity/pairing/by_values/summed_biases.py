@@ -58,7 +58,7 @@ class Gates:
     places: list[Constant]
 
 
-def gates_in_another_order(module: AffineParts, free: Mapping[Value, Array], wanted: AbstractSet[Value]) -> Gates:
+def gates_in_another_order(module: AffineParts, free: Mapping[Value, Array], parameters: AbstractSet[Value]) -> Gates:
     """Return the weights that have the gates of a vector which the module computes from its parameters alone.
 
     All of the vector's gates must be there once: only then its gradient is known.
@@ -66,11 +66,11 @@ def gates_in_another_order(module: AffineParts, free: Mapping[Value, Array], wan
     Args:
         module: the parts of the module's program.
         free: weights of the file with their numbers.
-        wanted: parameters of the module, of which one must be used.
+        parameters: parameters of the module, of which one must be used.
     """
-    found = Gates([], [])
+    gates = Gates([], [])
     taken: set[Value] = set()
-    for part in module.using(wanted):
+    for part in module.using(parameters):
         if part.source is not None or len(part.result.shape) != 1 or not part.nodes:
             continue
         (vector,) = execute(part.program(module.program).astype("float64"), [])
@@ -83,9 +83,9 @@ def gates_in_another_order(module: AffineParts, free: Mapping[Value, Array], wan
                 result = Value(f"{weight.name} in order", weight.type)
                 take = Node("take", (part.result, order), {"axis": 0}, (result,))
                 arranged = AffinePart(None, result, (*part.nodes, take), part.stored | {order})
-                found.pairs.append(Pair(arranged, AffinePart(None, weight, (), frozenset({weight}))))
-                found.places.append(Constant(order, own))
-    return found
+                gates.pairs.append(Pair(arranged, AffinePart(None, weight, (), frozenset({weight}))))
+                gates.places.append(Constant(order, own))
+    return gates
 
 
 def _places(data: Array, vector: Array) -> Array | None:

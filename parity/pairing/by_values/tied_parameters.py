@@ -64,6 +64,6 @@ def with_ties_of_the_module(program: Program, infos: Mapping[str, ParameterInfo]
     return WithTies(program.replace(parameters=parameters, nodes=(*nodes, *program.nodes)), copies)
 
 
-def same_numbers(one: Array, other: Array) -> bool:
+def same_numbers(array: Array, other: Array) -> bool:
     """Whether two arrays have one shape and the same numbers, in the dtype of the second."""
-    return one.shape == other.shape and np.array_equal(one.astype(other.dtype), other)
+    return array.shape == other.shape and np.array_equal(array.astype(other.dtype), other)

@@ -73,9 +73,9 @@ def pair_all_parameters(
     as_they_are = {name for name in changed if not wrong.isdisjoint(users.get(program.parameters[name].value, ()))}
     while as_they_are:
         again = pair_parameters(program, module, as_they_are)
-        found, arranged = _with_wrong_parameters(again, side_of(again), truth, module)
+        rearranged, arranged = _with_wrong_parameters(again, side_of(again), truth, module)
         if as_they_are <= arranged | again.paired:
-            paired = found
+            paired = rearranged
             break
         as_they_are &= arranged | again.paired  # of the others, numbers decide
     names = {parameter.value: name for name, parameter in program.parameters.items()}
@@ -168,7 +168,7 @@ def _arrangements(parameters: Mapping[str, Array], free: Mapping[str, Array]) ->
 
 def _ways(name: str, shape: tuple[int, ...], free: Mapping[str, Array]) -> Iterator[Arrangement]:
     """Yield the arrangements of one parameter or more, one after the other, in a shape; the simplest first."""
-    seen = set[tuple[object, ...]]()
+    identities = set[tuple[object, ...]]()
     joined = (itertools.permutations(free, n) for n in range(2, (MOST_PARTS if len(free) <= MOST_JOINED else 1) + 1))
     for of_count in (itertools.permutations(free, 1), _stacked(shape, free), *joined):
         for names in of_count:
@@ -178,20 +178,24 @@ def _ways(name: str, shape: tuple[int, ...], free: Mapping[str, Array]) -> Itera
             ):
                 rows = [reading.target[0] for reading in of_sources]
                 columns = {reading.target[1] for reading in (layout, *of_sources)}
-                wanted = layout.target[0]
-                is_part = count == 1 and 1 < wanted < sum(rows) and min(columns) > 1
-                if len(columns) > 1 or (sum(rows) % wanted and not is_part) or (count > 1 and sum(rows) != wanted):
+                row_count = layout.target[0]
+                is_part = count == 1 and 1 < row_count < sum(rows) and min(columns) > 1
+                if (
+                    len(columns) > 1
+                    or (sum(rows) % row_count and not is_part)
+                    or (count > 1 and sum(rows) != row_count)
+                ):
                     continue
                 sources = tuple(Source(other, reading) for other, reading in zip(names, of_sources, strict=True))
                 orders = _orders_of_columns(of_sources[0]) if count == 1 else [np.arange(columns.pop())]
-                orders_of_both = itertools.product(_blocks(sum(rows), wanted), orders)
+                orders_of_both = itertools.product(_blocks(sum(rows), row_count), orders)
                 for number, (taken, places) in enumerate(orders_of_both):
                     arrangement = Arrangement(name, sources, taken, places, layout)
                     identity: tuple[object, ...] = (names, number, layout, *of_sources)
                     if math.prod(shape) <= MOST_NUMBERED:  # other readings may be the same arrangement
                         identity = (names, arrangement.arrange(_numbered(free, names)).tobytes())
-                    if identity not in seen:
-                        seen.add(identity)
+                    if identity not in identities:
+                        identities.add(identity)
                         yield arrangement
 
 
@@ -209,22 +213,24 @@ def _stacked(shape: tuple[int, ...], free: Mapping[str, Array]) -> Iterator[tupl
             yield tuple(names)
 
 
-def _blocks(count: int, wanted: int) -> Iterator[Array]:
+def _blocks(count: int, block_size: int) -> Iterator[Array]:
     """Yield the rows of a block, of which there are several; then those with which each block has a part of each head.
 
     Where the rows aren't those of several blocks, they are a part of a table that begins at one of its first rows.
 
     Args:
         count: the number of all rows.
-        wanted: the number of rows of a block.
+        block_size: the number of rows of a block.
     """
-    if count % wanted:
-        yield from (np.arange(start, start + wanted) for start in range(count - wanted + 1)[:MOST_OFFSETS])
+    if count % block_size:
+        yield from (np.arange(start, start + block_size) for start in range(count - block_size + 1)[:MOST_OFFSETS])
         return
-    parts = count // wanted
-    for start in range(0, count, wanted)[:MOST_BLOCKS]:
-        yield np.arange(start, start + wanted)
-    for heads in (n for n in range(2, min(wanted, MOST_HEADS) + 1) if wanted % n == 0 and 1 < parts <= MOST_BLOCKS):
+    parts = count // block_size
+    for start in range(0, count, block_size)[:MOST_BLOCKS]:
+        yield np.arange(start, start + block_size)
+    for heads in (
+        n for n in range(2, min(block_size, MOST_HEADS) + 1) if block_size % n == 0 and 1 < parts <= MOST_BLOCKS
+    ):
         by_heads = np.arange(count).reshape(heads, parts, -1)
         for part in range(parts):
             yield by_heads[:, part].reshape(-1)
