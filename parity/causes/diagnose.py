@@ -322,7 +322,7 @@ class Diagnosis:
                         line = None if changed is None else source_in_reference(changed.differences, changed)
                         own = (node.source for node in candidate.program.nodes if node.op == hypothesis.cause.op)
                         line = line or next(own, None)
-                        cause = replace(cause, source="" if line is None else str(line))
+                        cause = replace(cause, source="" if line is None else str(line), in_candidate=True)
                         if changed is not None:
                             cause = replace(cause, hunk=self._hunk_of_change(changed, CANDIDATE))
                         return [replace(cause, error=agreement.relative, gradients=agreement.gradients)]

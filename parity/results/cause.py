@@ -38,6 +38,7 @@ class Cause:
         option_value: its value.
         values: the first numbers of arrays in which the sides differ, in words; empty if there are none.
         hunk: the lines of both sides at that place.
+        in_candidate: whether the candidate's Cell was changed, to compute what the reference does.
     """
 
     kind: str
@@ -59,6 +60,7 @@ class Cause:
     option_value: Any = None
     values: str = ""
     hunk: Hunk = NOWHERE
+    in_candidate: bool = False
 
     @property
     def in_words(self) -> str:
@@ -84,6 +86,8 @@ class Cause:
             return f"without that, after {before} before, the Cells agree {how} in {what}"
         if self.steps:
             return f"{change}, the replayed updates agree {how} over {self.steps} step{'s' * (self.steps > 1)}"
+        if self.in_candidate:
+            return f"without that, the candidate's Cell agrees {how} in {what}"
         return f"{change}, the reference's Cell agrees {how} in {what}"
 
     def to_dict(self) -> dict[str, Any]:

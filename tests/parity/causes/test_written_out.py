@@ -136,6 +136,14 @@ def test_the_setting_is_named(name: str) -> None:
     assert cause.summary.startswith(words)
 
 
+@pytest.mark.parametrize(("name", "proof"), [("quick GELU", "reference's"), ("axis of an attention", "candidate's")])
+def test_the_proof_names_the_side_that_was_changed(name: str, proof: str) -> None:
+    reference, candidate, _ = WRITTEN[name]
+    (cause,) = causes(reference, candidate)
+    assert f"the {proof} Cell agrees" in cause.proof
+    assert cause.to_dict()["in_candidate"] == (proof == "candidate's")
+
+
 SOUND: dict[str, tuple[Function, Function]] = {
     "attention": (
         lambda x: functional.scaled_dot_product_attention(2 * x, x, x + 1, is_causal=True), attended_by_hand(),
