@@ -47,8 +47,8 @@ HOW = ["reentrant", "not reentrant", "sequential"]
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.every(6)
 def test_checkpoints_change_nothing(how: str, train: bool) -> None:
-    for one, other in (("not", how), (how, "not"), (how, how)):
-        report = parity.compare(Network(one), Network(other), (X,), train=train)
+    for reference, candidate in (("not", how), (how, "not"), (how, how)):
+        report = parity.compare(Network(reference), Network(candidate), (X,), train=train)
         assert report.ok, str(report)
         assert report.cells["blocks.1.norm"].gradients
     report = parity.check(Network(how), (X,), train=train)

@@ -167,11 +167,11 @@ def test_what_the_file_defines_reaches_the_engine(engine: Engine, folder: Path) 
     assert engine.given["model"] == "net.py:other"
 
 
-@pytest.mark.parametrize("found", [PASSING, FAILING])
-def test_the_files_are_written_whatever_the_verdict(engine: Engine, folder: Path, found: Report) -> None:
-    engine.result = found
+@pytest.mark.parametrize("report", [PASSING, FAILING])
+def test_the_files_are_written_whatever_the_verdict(engine: Engine, folder: Path, report: Report) -> None:
+    engine.result = report
     parity("run", "net.py", "--json", "r.json", "--junit", "r.xml", "--save-onnx", "m.onnx")
-    assert json.loads((folder / "r.json").read_text()) == found.to_dict()
+    assert json.loads((folder / "r.json").read_text()) == report.to_dict()
     assert ElementTree.parse(folder / "r.xml").getroot().tag == "testsuites"
     assert (folder / "m.onnx").read_bytes() == ONNX
     assert names(folder) == ["m.onnx", "net.py", "r.json", "r.xml"]

@@ -62,8 +62,8 @@ def compared(size: float, loss: Callable[..., torch.Tensor] | None = None, grads
 
 
 def shares(report: Report) -> ErrorShares:
-    (one,) = report.error_shares
-    return one
+    (error_shares,) = report.error_shares
+    return error_shares
 
 
 def test_the_rest_is_of_second_order() -> None:
@@ -105,15 +105,15 @@ def test_the_error_is_that_of_the_loss() -> None:
     def loss(outputs: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         return outputs[0].square().mean() + outputs[1].sin().sum()
 
-    found = shares(compared(1e-5, loss))
+    error_shares = shares(compared(1e-5, loss))
     reference, candidate = Network().double(), Network()
     change(candidate, 1e-5)
     x = torch.randn(2, 4, 6, generator=torch.manual_seed(1)).double()
     with torch.no_grad():
         difference = float(loss(candidate.double()(x)) - loss(reference(x)))
-    assert found.loss
-    assert found.total == pytest.approx(difference, rel=1e-3)
-    assert abs(found.unexplained) < 1e-3 * abs(found.total)
+    assert error_shares.loss
+    assert error_shares.total == pytest.approx(difference, rel=1e-3)
+    assert abs(error_shares.unexplained) < 1e-3 * abs(error_shares.total)
 
 
 @pytest.mark.parametrize(("size", "grads"), [(0.0, True), (1e-3, False)])
@@ -153,6 +153,6 @@ def test_several_inputs_keep_the_shares_of_the_first_that_fails() -> None:
     reference, candidate = nn.Sequential(nn.ReLU()), nn.Sequential(nn.ReLU6())
     inputs = [torch.ones(3), torch.tensor([1.0, 7.0, 8.0]), torch.tensor([9.0, 9.0, 9.0])]
     report = parity.compare(reference, candidate, (inputs[0],), more_inputs=[((x,), {}) for x in inputs[1:]])
-    found = shares(report)
-    assert found.cells == {"0": pytest.approx(found.total)}
+    error_shares = shares(report)
+    assert error_shares.cells == {"0": pytest.approx(error_shares.total)}
     assert report.failing == ["0"]

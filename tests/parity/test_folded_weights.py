@@ -40,7 +40,7 @@ def norms(layers: nn.Module) -> list[nn.BatchNorm2d]:
     return [each for each in layers if isinstance(each, nn.BatchNorm2d)]
 
 
-def ours(layers: nn.Module, path: Path) -> str:
+def own_export(layers: nn.Module, path: Path) -> str:
     converter.to_onnx(converter.from_torch(layers, INPUT), path)
     return str(path)
 
@@ -50,7 +50,7 @@ def fused(layers: nn.Module, path: Path) -> str:
     for at in (0, 3, 6):
         layers[at] = nn.utils.fuse_conv_bn_eval(layers[at], layers[at + 1])
         layers[at + 1] = nn.Identity()
-    return ours(layers, path)
+    return own_export(layers, path)
 
 
 def by_exporter(layers: nn.Module, path: Path, *, dynamo: bool) -> str:
@@ -120,7 +120,7 @@ FAULTS = {
 @pytest.mark.parametrize("write", [fused, exported, scripted])
 @pytest.mark.every(4)
 def test_a_rounding_of_folded_weights_is_no_fault(write: Callable[[nn.Module, Path], str], tmp_path: Path) -> None:
-    first, second = ours(network(), tmp_path / "first.onnx"), write(network(), tmp_path / "second.onnx")
+    first, second = own_export(network(), tmp_path / "first.onnx"), write(network(), tmp_path / "second.onnx")
     for files in ((first, second), (second, first)):
         report = compare_onnx(*files)
         assert report.ok, str(report)
@@ -132,7 +132,7 @@ def test_faults_in_what_was_folded_are_told(fault: Callable[[nn.Module], None], 
     wrong = network()
     with torch.no_grad():
         fault(wrong)
-    report = compare_onnx(ours(network(), tmp_path / "first.onnx"), fused(wrong, tmp_path / "second.onnx"))
+    report = compare_onnx(own_export(network(), tmp_path / "first.onnx"), fused(wrong, tmp_path / "second.onnx"))
     assert {*report.failing} == FAULTS[fault], str(report)
     assert all(any(c.check == "meaning" for c in report.cells[path].failures) for path in FAULTS[fault])
 
@@ -141,7 +141,7 @@ def test_faults_in_what_was_folded_are_told(fault: Callable[[nn.Module], None], 
 def test_an_eps_of_a_file_by_an_exporter_is_told(tmp_path: Path) -> None:
     wrong = network()
     eps(wrong)
-    files = scripted(wrong, tmp_path / "first.onnx"), ours(network(), tmp_path / "second.onnx")
+    files = scripted(wrong, tmp_path / "first.onnx"), own_export(network(), tmp_path / "second.onnx")
     assert not compare_onnx(*files).ok
 
 

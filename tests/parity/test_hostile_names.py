@@ -44,9 +44,9 @@ def test_an_onnx_file(name: Any) -> None:
     onnx.save(model, "hostile.onnx")
     done = run("run", "hostile.onnx", "--json", "report.json")
     assert done.exit_code == 0, done.output
-    told = json.loads(Path("report.json").read_text())
+    report = json.loads(Path("report.json").read_text())
     program = converter.from_onnx("hostile.onnx")
-    assert [cell["path"] for cell in told["cells"]] == [call.path for call in program.calls]
+    assert [cell["path"] for cell in report["cells"]] == [call.path for call in program.calls]
     assert run("compare", "hostile.onnx", "hostile.onnx").exit_code == 0
     weight = model.graph.initializer[0]
     weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * 1.01, weight.name))

@@ -84,9 +84,9 @@ def test_a_mask_that_is_not_causal_is_applied() -> None:
     """What torch would see as not causal isn't taken for causal: the program is torch's function."""
     torch.manual_seed(0)
     module = MaskedDecoder().eval()
-    (found,) = [from_torch(module, (SEQUENCE,))(SEQUENCE)]
+    (result,) = [from_torch(module, (SEQUENCE,))(SEQUENCE)]
     with torch.no_grad():
-        torch.testing.assert_close(torch.from_numpy(found), module(SEQUENCE))
+        torch.testing.assert_close(torch.from_numpy(result), module(SEQUENCE))
 
 
 def test_a_dataclass_comes_back_as_its_fields() -> None:

@@ -42,24 +42,24 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def different(data: st.DataObject) -> Callable[[], str]:
     """Draws names, none twice."""
-    seen: set[str] = set()
+    earlier_names: set[str] = set()
 
     def name() -> str:
         sampled = data.draw(names)
-        while sampled in seen:
+        while sampled in earlier_names:
             sampled += "_"
-        seen.add(sampled)
+        earlier_names.add(sampled)
         return sampled
 
     return name
 
 
 @contextlib.contextmanager
-def nothing_else(folder: Path, *wanted: str) -> Iterator[None]:
+def nothing_else(folder: Path, *allowed: str) -> Iterator[None]:
     """Within the context, no file is written but those that were asked for."""
     yield
-    found = {file.relative_to(folder.parent).as_posix() for file in folder.parent.rglob("*") if file.is_file()}
-    assert found <= {f"{folder.name}/{file}" for file in wanted}
+    files = {file.relative_to(folder.parent).as_posix() for file in folder.parent.rglob("*") if file.is_file()}
+    assert files <= {f"{folder.name}/{file}" for file in allowed}
     assert not os.path.exists(f"/tmp/{OWNED}")
 
 
@@ -84,10 +84,12 @@ def require_plain_source(text: str) -> None:
     docstring, *others = tree.body
     assert isinstance(docstring, ast.Expr)
     assert isinstance(docstring.value, ast.Constant)
-    assert all(isinstance(one, ast.Import | ast.ImportFrom | ast.ClassDef | ast.FunctionDef) for one in others)
+    assert all(
+        isinstance(statement, ast.Import | ast.ImportFrom | ast.ClassDef | ast.FunctionDef) for statement in others
+    )
     called = [node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     assert not {"__import__", "open", "eval", "exec"} & set(called)
-    imported = [alias.name for one in ast.walk(tree) if isinstance(one, ast.Import) for alias in one.names]
+    imported = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     assert set(imported) <= {"math", "cellbridge.runtime", "mindspore"}
     assert all(character.isprintable() or character == "\n" for character in text)
 

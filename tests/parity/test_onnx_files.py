@@ -211,8 +211,8 @@ def test_a_table_that_several_cells_use_accuses_only_the_one_that_uses_it_wrongl
         ]
         x, y = (helper.make_tensor_value_info(value, TensorProto.FLOAT, ["n", 3, 4]) for value in "xy")
         graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(table, "table")])
-        one = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
-        onnx.save(one, tmp_path / name)
+        model_proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+        onnx.save(model_proto, tmp_path / name)
         return str(tmp_path / name)
 
     right = file("right.onnx", "h", "table")
@@ -297,18 +297,18 @@ def test_sizes_that_were_frozen_are_told(tmp_path: Path) -> None:
 @pytest.mark.every(2)
 def test_results_of_another_number_or_dtype_are_told(tmp_path: Path, grads: bool) -> None:
     cast = helper.make_node("Cast", ["h"], ["y"], "/Cast", to=TensorProto.INT64)
-    one = written(tmp_path / "one.onnx", h=FLOATS)
-    two = written(tmp_path / "two.onnx", RESHAPED, h=FLOATS, y=FLOATS)
+    one_result = written(tmp_path / "one.onnx", h=FLOATS)
+    two_results = written(tmp_path / "two.onnx", RESHAPED, h=FLOATS, y=FLOATS)
     integers = written(tmp_path / "integers.onnx", cast, y=TensorProto.INT64)
     for reference, candidate, reason in (
         (
-            one,
-            two,
+            one_result,
+            two_results,
             "returns {h: tensor, y: tensor} in the candidate, {h: tensor} in the reference: ['y'] is additional",
         ),
-        (two, one, "nothing was recorded here"),
-        (one, integers, "dtype int64, needed float32"),
-        (integers, one, "needed int64"),
+        (two_results, one_result, "nothing was recorded here"),
+        (one_result, integers, "dtype int64, needed float32"),
+        (integers, one_result, "needed int64"),
     ):
         report = compare_onnx(reference, candidate, grads=grads)
         assert report.failing == [""]
@@ -527,9 +527,9 @@ def test_what_the_reference_has_no_digits_of_is_not_compared(tmp_path: Path, val
     onnx.save(made, tmp_path / "m.onnx")
     np.savez(tmp_path / "x.npz", x=np.full((1, 3, 31, 9), value, np.float32))
     report = check_onnx(str(tmp_path / "m.onnx"), inputs=str(tmp_path / "x.npz"))
-    found = [c for c in report.cells[""].comparisons if c.side == "onnxruntime"]
-    assert [c.status for c in found] == [NOT_KNOWN]
-    assert "too ill-conditioned to be judged" in found[0].reason
+    comparisons = [c for c in report.cells[""].comparisons if c.side == "onnxruntime"]
+    assert [c.status for c in comparisons] == [NOT_KNOWN]
+    assert "too ill-conditioned to be judged" in comparisons[0].reason
     assert not report.ok
     assert not report.failed
 

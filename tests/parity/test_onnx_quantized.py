@@ -102,8 +102,8 @@ def test_weights_that_are_exchanged_are_found(files: dict[str, str], tmp_path: P
     tensors = stored(files[kind])
     changes = {}
     for part in ("quantized", *(("scale", "zero_point") if whole else ())):
-        one, other = (tensors[f"head.{number}.weight_{part}"] for number in (0, 3))
-        changes |= {f"head__0__weight_{part}": lambda _, a=other: a, f"head__3__weight_{part}": lambda _, a=one: a}
+        first, last = (tensors[f"head.{number}.weight_{part}"] for number in (0, 3))
+        changes |= {f"head__0__weight_{part}": lambda _, a=last: a, f"head__3__weight_{part}": lambda _, a=first: a}
     report = compare_onnx(files["float"], changed(files[kind], tmp_path / "fault.onnx", **changes), grads=False)
     assert set(report.failing) == {"head.0", "head.3"}, str(report)
 
@@ -187,8 +187,8 @@ def test_an_operator_without_a_float_form_is_named(files: dict[str, str], tmp_pa
 def quantizers(model: onnx.ModelProto) -> list[int]:
     """Four of the nodes that have to do with codes, by their places."""
     prefixes = ("QLinear", "QGemm", "MatMulInteger", "ConvInteger", "Quantize", "Dequantize", "DynamicQuantize")
-    found = [i for i, node in enumerate(model.graph.node) if node.op_type.startswith(prefixes)]
-    return found[:: max(1, len(found) // 4)]
+    positions = [i for i, node in enumerate(model.graph.node) if node.op_type.startswith(prefixes)]
+    return positions[:: max(1, len(positions) // 4)]
 
 
 def activations(model: onnx.ModelProto) -> list[int]:

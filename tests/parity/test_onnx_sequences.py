@@ -146,10 +146,10 @@ def test_arrays_say_what_there_is(tmp_path: Path) -> None:
 
 def test_the_command_takes_shapes_of_items_and_none(tmp_path: Path) -> None:
     runner, path = CliRunner(), saved(JOINED, tmp_path / "a.onnx")
-    found = runner.invoke(main, ["run", path, "--shape", "s[0]=1,3", "--shape", "s[1]=4,3", "--shape", "s[2]=2,3"])
-    assert found.exit_code == 0, found.output
-    found = runner.invoke(main, ["run", path, "--shape", "s=none"])
-    assert (found.exit_code, "isn't optional" in found.output) == (2, True)
+    result = runner.invoke(main, ["run", path, "--shape", "s[0]=1,3", "--shape", "s[1]=4,3", "--shape", "s[2]=2,3"])
+    assert result.exit_code == 0, result.output
+    result = runner.invoke(main, ["run", path, "--shape", "s=none"])
+    assert (result.exit_code, "isn't optional" in result.output) == (2, True)
     path = saved(OPTIONAL, tmp_path / "b.onnx")
     assert runner.invoke(main, ["run", path, "--shape", "s=none"]).exit_code == 0
 

@@ -194,13 +194,13 @@ def test_one_of_them_is_compared_with_one_that_can_be_read(tmp_path: Path) -> No
     hidden = """net (float[n, 8] x) => (float[n, 16] y) {
         h = MatMul(x, w)
         t = Tanh(h)
-        i = com.microsoft.Inverse(one)
+        i = com.microsoft.Inverse(identity)
         y = MatMul(t, i)
     }"""
-    one = np.eye(16, dtype=np.float32)
+    identity = np.eye(16, dtype=np.float32)
     first = written(tmp_path / "first.onnx", readable, w=WEIGHT)
-    second = written(tmp_path / "second.onnx", hidden, w=WEIGHT, one=one)
-    wrong = written(tmp_path / "wrong.onnx", hidden, w=OTHER, one=one)
+    second = written(tmp_path / "second.onnx", hidden, w=WEIGHT, identity=identity)
+    wrong = written(tmp_path / "wrong.onnx", hidden, w=OTHER, identity=identity)
     for reference, candidate, ok in ((first, second, True), (second, first, True), (first, wrong, False)):
         report = compare_onnx(reference, candidate)
         assert report.ok is ok, str(report)

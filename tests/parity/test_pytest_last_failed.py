@@ -94,9 +94,9 @@ def test_new_first(pytester: pytest.Pytester, name: str) -> None:
     failing_beside_passing(pytester.path, name)
     first = pytester.runpytest_inprocess("-v", "--nf")
     (pytester.path / "parity_z.py").write_text((pytester.path / "parity_a.py").read_text())
-    again = outcomes(pytester.runpytest_inprocess("-v", "--nf"))
-    assert again[0] == ("parity_z.py", True)
-    assert sorted(one for one in again if one[0] != "parity_z.py") == sorted(outcomes(first))
+    second_outcomes = outcomes(pytester.runpytest_inprocess("-v", "--nf"))
+    assert second_outcomes[0] == ("parity_z.py", True)
+    assert sorted(outcome for outcome in second_outcomes if outcome[0] != "parity_z.py") == sorted(outcomes(first))
 
 
 @pytest.mark.slow

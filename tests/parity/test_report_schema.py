@@ -55,9 +55,9 @@ def passes(_: Path) -> Any:
 
 
 def fails(_: Path) -> Any:
-    found = parity.compare(Net(), Net(eps=1e-2), X)
-    assert not found.ok
-    return found
+    report = parity.compare(Net(), Net(eps=1e-2), X)
+    assert not report.ok
+    return report
 
 
 def skips(_: Path) -> Any:
@@ -65,10 +65,10 @@ def skips(_: Path) -> Any:
 
 
 def port(_: Path) -> Any:
-    found = parity.compare(nn.Sequential(nn.Linear(4, 3)), Port(), X, cells={"fc": "0"})
-    assert found.correspondence.cells
-    assert found.correspondence.parameters
-    return found
+    report = parity.compare(nn.Sequential(nn.Linear(4, 3)), Port(), X, cells={"fc": "0"})
+    assert report.correspondence.cells
+    assert report.correspondence.parameters
+    return report
 
 
 class Inlined(Net):
@@ -77,9 +77,9 @@ class Inlined(Net):
 
 
 def inlines(_: Path) -> Any:
-    found = parity.compare(Net(), Inlined(), X)
-    assert found.structure
-    return found
+    report = parity.compare(Net(), Inlined(), X)
+    assert report.structure
+    return report
 
 
 def trains(_: Path) -> Any:
@@ -87,7 +87,7 @@ def trains(_: Path) -> Any:
 
 
 def trains_otherwise(_: Path) -> Any:
-    def theirs(network: Any, batches: Any) -> Any:
+    def train_module(network: Any, batches: Any) -> Any:
         optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
         for x in batches:
             optimizer.zero_grad()
@@ -95,16 +95,16 @@ def trains_otherwise(_: Path) -> Any:
             optimizer.step()
             yield None
 
-    def ours(network: Any, batches: Any) -> Any:
+    def train_cells(network: Any, batches: Any) -> Any:
         optimizer = cells.SGD(network.trainable_params(), learning_rate=0.2)
         step = value_and_grad(lambda x: network(x).square().mean(), None, optimizer.parameters)
         for x in batches:
             optimizer(step(x)[1])
             yield None
 
-    found = parity.compare_training(nn.Linear(4, 3), cells.Dense(4, 3), theirs, ours, [X[0], X[0]])
-    assert [cause.attribute for cause in found.causes] == ["lr"]
-    return found
+    report = parity.compare_training(nn.Linear(4, 3), cells.Dense(4, 3), train_module, train_cells, [X[0], X[0]])
+    assert [cause.attribute for cause in report.causes] == ["lr"]
+    return report
 
 
 def onnx_files(folder: Path) -> Any:
@@ -148,13 +148,15 @@ def undescribed(written: dict[str, Any]) -> list[str]:
         "structure": "structure",
         "comparisons": "comparison",
     }
-    found = unknown(written, "training" if "steps" in written else "report")
-    found += unknown(written.get("network_verdict", {}), "network_verdict")
+    unknown_fields = unknown(written, "training" if "steps" in written else "report")
+    unknown_fields += unknown(written.get("network_verdict", {}), "network_verdict")
     for field, kind in inside.items():
         for value in written.get(field, []):
-            found += unknown(value, kind)
-            found += [name for comparison in value.get("comparisons", []) for name in unknown(comparison, "comparison")]
-    return found
+            unknown_fields += unknown(value, kind)
+            unknown_fields += [
+                name for comparison in value.get("comparisons", []) for name in unknown(comparison, "comparison")
+            ]
+    return unknown_fields
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,8 @@ def test_json_is_the_report(tmp_path: Path) -> None:
 
 
 def test_json_of_values_that_are_not_finite() -> None:
-    (found,) = [c for c in FAULTY.to_dict()["cells"][-1]["comparisons"] if c["status"] == "fail"]
-    assert (found["ratio"], found["candidate_value"]) == ("inf", "nan")
+    (failure,) = [c for c in FAULTY.to_dict()["cells"][-1]["comparisons"] if c["status"] == "fail"]
+    assert (failure["ratio"], failure["candidate_value"]) == ("inf", "nan")
 
 
 def documented(heading: str) -> set[str]:
@@ -70,11 +70,11 @@ def cases(of: Report) -> dict[str, ElementTree.Element]:
 
 
 def test_junit_has_a_case_for_each_cell_and_side() -> None:
-    found = cases(FAULTY)
-    assert len(found) == 2 * len(CONVNET)
-    assert {"(root)[interpreter]", "blocks.1.norm[onnxruntime]"} <= set(found)
-    assert len(found["stem[interpreter]"]) == 0
-    assert found["stem[interpreter]"].get("classname") == "net.py"
+    test_cases = cases(FAULTY)
+    assert len(test_cases) == 2 * len(CONVNET)
+    assert {"(root)[interpreter]", "blocks.1.norm[onnxruntime]"} <= set(test_cases)
+    assert len(test_cases["stem[interpreter]"]) == 0
+    assert test_cases["stem[interpreter]"].get("classname") == "net.py"
 
 
 def test_junit_has_the_detail_of_a_failure() -> None:

@@ -120,8 +120,8 @@ def reasons(report: parity.Report) -> str:
 @pytest.mark.every(2)
 def test_the_same_result_in_another_form_passes(case: str) -> None:
     reference, candidate = RIGHT[case]
-    for one, other in ((reference, candidate), (candidate, reference)):
-        report = parity.compare(Returns(one), Returns(other), (X,))
+    for first, second in ((reference, candidate), (candidate, reference)):
+        report = parity.compare(Returns(first), Returns(second), (X,))
         assert report.ok, str(report)
 
 
@@ -226,10 +226,10 @@ def test_a_port_that_returns_a_tuple_is_noted() -> None:
 def test_positions_are_counted_through_what_holds_them() -> None:
     leaf = np.zeros(1)
     _, reference = flatten({"a": [leaf, leaf], "b": {"c": leaf, "d": (1, leaf)}})
-    _, other = flatten(UserDict({"b": {"d": (1, leaf), "c": leaf}, "a": [leaf, leaf]}))
-    found = match_results(reference, other)
-    assert found.partners == [3, 2, 0, 1]
-    assert not found.differences
+    _, candidate = flatten(UserDict({"b": {"d": (1, leaf), "c": leaf}, "a": [leaf, leaf]}))
+    matching = match_results(reference, candidate)
+    assert matching.partners == [3, 2, 0, 1]
+    assert not matching.differences
     assert format_structure(reference) == "{a: [tensor, tensor], b: {c: tensor, d: (1, tensor)}}"
 
 
@@ -307,8 +307,8 @@ def test_inputs_of_a_module_and_a_file_are_paired_by_name(tmp_path: Path) -> Non
 def test_a_file_with_other_dtypes_is_another(tmp_path: Path) -> None:
     program = converter.from_torch(Returns(lambda y, z: (y, y.argmax(-1))), (X,))
     narrow = converter.from_torch(Returns(lambda y, z: (y, y.argmax(-1).int())), (X,))
-    for name, one in (("first", program), ("second", narrow)):
-        converter.to_onnx(one, tmp_path / f"{name}.onnx")
+    for name, exported in (("first", program), ("second", narrow)):
+        converter.to_onnx(exported, tmp_path / f"{name}.onnx")
     files = str(tmp_path / "first.onnx"), str(tmp_path / "second.onnx")
     assert "dtype int32, needed int64" in reasons(compare_onnx(*files))
     assert "dtype int32, needed int64" in reasons(
@@ -319,10 +319,10 @@ def test_a_file_with_other_dtypes_is_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
 @pytest.mark.every(3)
 def test_dtypes_are_compared_in_float64_too(dtype: torch.dtype) -> None:
-    one, other = Returns(lambda y, z: y), Returns(lambda y, z: y.to(dtype))
-    report = parity.compare(one, other, (X,), dtype="float64")
+    reference, candidate = Returns(lambda y, z: y), Returns(lambda y, z: y.to(dtype))
+    report = parity.compare(reference, candidate, (X,), dtype="float64")
     assert f"dtype {str(dtype)[6:]}, needed float32" in reasons(report), str(report)
-    for right in (one, other):
+    for right in (reference, candidate):
         assert parity.compare(right, right, (X,), dtype="float64").ok
         assert parity.check(right, (X,), dtype="float64").ok
 

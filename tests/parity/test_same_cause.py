@@ -32,7 +32,7 @@ class Network(nn.Module):
         super().__init__()
         torch.manual_seed(0)
         self.table = nn.Embedding(7, 6)
-        self.layers = nn.ModuleList(Layer(one) for one in bad)
+        self.layers = nn.ModuleList(Layer(is_bad) for is_bad in bad)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.table(x)

@@ -141,10 +141,10 @@ def test_the_cell_that_keeps_state_is_named():
         def forward(self, x):
             return self.second(self.first(x)).sum(-1)
 
-    one, other = Two(0), Two(0)
-    other.load_state_dict(one.state_dict())
-    other.second.register_forward_hook(lambda module, _, __: setattr(module, "step", 1))
-    report = parity.compare(one, other, (X,))
+    reference, candidate = Two(0), Two(0)
+    candidate.load_state_dict(reference.state_dict())
+    candidate.second.register_forward_hook(lambda module, _, __: setattr(module, "step", 1))
+    report = parity.compare(reference, candidate, (X,))
     assert report.failing == ["second"]
     assert {c.probe for c in report.cells["second"].failures} == {"another call before"}
 

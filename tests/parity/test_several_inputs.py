@@ -68,10 +68,10 @@ def test_the_verdict_is_over_all_inputs_and_the_worst_is_named() -> None:
 def test_a_report_doesnt_grow_with_the_number_of_inputs() -> None:
     first, *others = on(1, 2, 3, 4)
     module = nn.Linear(4, 4)
-    one, many = parity.check(module, first), parity.check(module, first, more_inputs=[(x, {}) for x in others])
+    single, many = parity.check(module, first), parity.check(module, first, more_inputs=[(x, {}) for x in others])
     assert many.ok
-    assert len(many.cells[""].comparisons) == len(one.cells[""].comparisons)
-    worst = {(c.side, c.check, c.feeding, c.kind, c.tensor): c.ratio for c in one.cells[""].comparisons}
+    assert len(many.cells[""].comparisons) == len(single.cells[""].comparisons)
+    worst = {(c.side, c.check, c.feeding, c.kind, c.tensor): c.ratio for c in single.cells[""].comparisons}
     for c in many.cells[""].comparisons:
         assert c.ratio >= worst[c.side, c.check, c.feeding, c.kind, c.tensor]
 
@@ -164,9 +164,9 @@ def keywords(seed: int, rows: int = 3) -> dict[str, object]:
 
 
 def losses(report: parity.TrainingReport) -> list[float]:
-    found = {c.call: c.truth for c in report.comparisons if c.kind == "loss" and c.side == "interpreter"}
-    assert None not in found.values()
-    return [float(found[call] or 0.0) for call in sorted(found)]
+    losses_by_call = {c.call: c.truth for c in report.comparisons if c.kind == "loss" and c.side == "interpreter"}
+    assert None not in losses_by_call.values()
+    return [float(losses_by_call[call] or 0.0) for call in sorted(losses_by_call)]
 
 
 @pytest.mark.slow

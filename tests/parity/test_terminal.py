@@ -371,7 +371,7 @@ def test_the_sides_of_the_test_reports() -> None:
 
 def faulty_encoder(*layers: int, part: str = "norm1", of: int = 12) -> Report:
     """An encoder whose layers have the same fault with different numbers."""
-    found = [
+    cells = [
         cell(
             f"layers.{layer}.{part}",
             "LayerNorm",
@@ -381,7 +381,7 @@ def faulty_encoder(*layers: int, part: str = "norm1", of: int = 12) -> Report:
         )
         for layer in layers
     ]
-    return report(encoder(of), *found)
+    return report(encoder(of), *cells)
 
 
 def test_equal_faults_are_told_once_with_the_one_that_is_furthest_off() -> None:
@@ -416,16 +416,19 @@ def test_few_equal_faults_are_named() -> None:
     ],
 )
 def test_other_faults_are_told_apart(change: dict[str, str]) -> None:
-    one, other = cell("layers.0.norm1", "LayerNorm", failing()), cell("layers.1.norm1", "LayerNorm", failing(**change))
-    text = shown(report(encoder(2), one, other))
+    first, second = (
+        cell("layers.0.norm1", "LayerNorm", failing()),
+        cell("layers.1.norm1", "LayerNorm", failing(**change)),
+    )
+    text = shown(report(encoder(2), first, second))
     assert "the same in" not in text
 
 
 def test_other_causes_and_classes_are_told_apart() -> None:
-    one = cell("layers.0.norm1", "LayerNorm", failing())
+    first = cell("layers.0.norm1", "LayerNorm", failing())
     for name, causes in (("LayerNorm", ["momentum"]), ("RMSNorm", [])):
-        other = cell("layers.1.norm1", name, failing(), explanations=causes)
-        assert "the same in" not in shown(report(encoder(2), one, other))
+        second = cell("layers.1.norm1", name, failing(), explanations=causes)
+        assert "the same in" not in shown(report(encoder(2), first, second))
 
 
 def test_layers_in_which_the_same_cells_fail_are_laid_open_once() -> None:

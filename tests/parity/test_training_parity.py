@@ -50,7 +50,7 @@ def data(count: int = 4) -> list[tuple[np.ndarray, np.ndarray]]:
     ]
 
 
-def there(network: Any, batches: list[Any]) -> Iterator[float]:
+def train_module(network: Any, batches: list[Any]) -> Iterator[float]:
     network.train()
     network.last.weight.requires_grad = False
     trained = [p for p in network.parameters() if p.requires_grad]
@@ -63,7 +63,7 @@ def there(network: Any, batches: list[Any]) -> Iterator[float]:
         yield loss.item()
 
 
-def here(
+def train_cells(
     network: Any,
     batches: list[Any],
     *,
@@ -98,7 +98,9 @@ def compare(cell: Any = None, batches: Any = None, **faults: Any) -> Any:
     options = {name: faults.pop(name) for name in ("dtype", "seed") if name in faults}
     torch.manual_seed(0)
     batches = data() if batches is None else batches
-    return compare_training(Net(), cell or CellNet(), there, lambda net, b: here(net, b, **faults), batches, **options)
+    return compare_training(
+        Net(), cell or CellNet(), train_module, lambda net, b: train_cells(net, b, **faults), batches, **options
+    )
 
 
 def test_what_is_the_same_agrees_after_every_step() -> None:
@@ -143,7 +145,7 @@ def test_rounding_that_is_larger_than_that_of_torch_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("faults", "step", "told"),
+    ("faults", "step", "words"),
     [
         ({"rate": 0.05}, 1, "proved: the learning rate lr is 0.05 in the candidate, 0.1 in the reference"),
         ({"rate": 0.1 * (1 + 1e-6)}, 1, "lr is 0.1000001 in the candidate"),
@@ -166,10 +168,10 @@ def test_rounding_that_is_larger_than_that_of_torch_is_found() -> None:
     ],
 )
 @pytest.mark.every(6)
-def test_a_fault_is_found_in_the_first_step_where_it_shows(faults: Any, step: int, told: str) -> None:
+def test_a_fault_is_found_in_the_first_step_where_it_shows(faults: Any, step: int, words: str) -> None:
     report = compare(**faults)
     assert report.differing == step
-    assert told in str(report).replace("\n    ", " "), str(report)
+    assert words in str(report).replace("\n    ", " "), str(report)
     assert "rounding in float32 was not judged" in str(report)
 
 
@@ -182,7 +184,7 @@ def test_a_moving_statistic_that_moves_too_far_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("faults", "told"),
+    ("faults", "problem"),
     [
         ({"frozen": ""}, "last.weight: trained in the port, frozen in torch"),
         ({"frozen": "first.bias"}, "first.bias: frozen in the port, trained in torch"),
@@ -190,14 +192,14 @@ def test_a_moving_statistic_that_moves_too_far_is_found() -> None:
     ],
 )
 @pytest.mark.every(3)
-def test_what_differs_in_more_than_numbers_is_found(faults: Any, told: str) -> None:
+def test_what_differs_in_more_than_numbers_is_found(faults: Any, problem: str) -> None:
     report = compare(**faults)
     assert not report.ok
-    assert told in report.problems
+    assert problem in report.problems
 
 
 def test_a_script_that_stops_early_is_found() -> None:
-    report = compare_training(Net(), CellNet(), there, lambda net, b: here(net, b[:-1]), data())
+    report = compare_training(Net(), CellNet(), train_module, lambda net, b: train_cells(net, b[:-1]), data())
     assert not report.ok
     assert "the port made 3 steps, torch 4" in report.problems
     assert "the port drew random numbers 3 times, torch 4" in report.problems
@@ -226,7 +228,7 @@ def test_both_networks_are_left_as_they_were() -> None:
         [p.asnumpy() for p in cell.get_parameters()],
     ]
     flags = [p.requires_grad for p in cell.get_parameters()]
-    compare_training(module, cell, there, here, data())
+    compare_training(module, cell, train_module, train_cells, data())
     assert all(torch.equal(value, before[0][name]) for name, value in module.state_dict().items())
     assert all(np.array_equal(p.asnumpy(), b) for p, b in zip(cell.get_parameters(), before[1], strict=True))
     assert [p.requires_grad for p in cell.get_parameters()] == flags
@@ -240,28 +242,31 @@ def test_an_exception_in_a_script_is_the_users_to_see() -> None:
         yield
 
     with pytest.raises(RuntimeError, match="no such file"):
-        compare_training(Net(), CellNet(), there, broken, data())
+        compare_training(Net(), CellNet(), train_module, broken, data())
 
 
 def test_the_assertion_fails_with_the_report() -> None:
     with pytest.raises(ParityError, match=r"✗ The trainings differ from step 1 on, in 4 of 9 tensors"):
-        assert_training_parity(Net(), CellNet(), there, lambda net, b: here(net, b, rate=0.2), data())
-    assert assert_training_parity(Net(), CellNet(), there, here, data()).ok
+        assert_training_parity(Net(), CellNet(), train_module, lambda net, b: train_cells(net, b, rate=0.2), data())
+    assert assert_training_parity(Net(), CellNet(), train_module, train_cells, data()).ok
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
     with pytest.raises(UsageError, match="given function"):
-        compare_training(Net(), here, there, here, data())  # type: ignore[arg-type]
+        compare_training(Net(), train_cells, train_module, train_cells, data())  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="yielded nothing"):
-        compare_training(Net(), CellNet(), there, here, [])
+        compare_training(Net(), CellNet(), train_module, train_cells, [])
     with pytest.raises(UsageError, match="dtype must be one of"):
-        compare_training(Net(), CellNet(), there, here, data(), dtype="int8")
+        compare_training(Net(), CellNet(), train_module, train_cells, data(), dtype="int8")
 
 
-def seen(there: np.ndarray, here: np.ndarray, kind: str = "parameter") -> list[str]:
+def explanations_of(reference: np.ndarray, candidate: np.ndarray, kind: str = "parameter") -> list[str]:
     """What is told of one tensor of zeros that moves so far in the first step."""
     held = Quantity(kind, "w")
-    truth, run = ({held: np.zeros_like(there)}, [{held: there}]), ({held: np.zeros_like(here)}, [{held: here}])
+    truth, run = (
+        ({held: np.zeros_like(reference)}, [{held: reference}]),
+        ({held: np.zeros_like(candidate)}, [{held: candidate}]),
+    )
     failed = Comparison("cell", "meaning", "end to end", kind, "w", 1, FAIL)
     return explanations(TrainingRecord(*truth), TrainingRecord(*run), [failed])
 
@@ -271,18 +276,18 @@ PERTURBATION = np.array([0.1, -0.2, 0.3])
 
 def test_a_factor_is_told_where_it_explains_the_difference_and_not_where_the_difference_is_small() -> None:
     """Adam's first step doesn't depend on the gradient's magnitude, except for eps, so there is no factor."""
-    assert "moves 1 + 1e-08 times" in seen(PERTURBATION, PERTURBATION * (1 + 1e-8))[0]
-    assert seen(PERTURBATION, PERTURBATION + np.array([1e-8, 3e-8, 2e-8])) == []
+    assert "moves 1 + 1e-08 times" in explanations_of(PERTURBATION, PERTURBATION * (1 + 1e-8))[0]
+    assert explanations_of(PERTURBATION, PERTURBATION + np.array([1e-8, 3e-8, 2e-8])) == []
 
 
 @pytest.mark.parametrize(
-    ("here", "told"),
+    ("candidate", "words"),
     [
         (0 * PERTURBATION, "eval mode in the candidate"),
         (9 * PERTURBATION, "the momentum of a statistic"),
         (PERTURBATION**2, ""),
     ],
 )
-def test_a_buffer_is_given_to_no_optimizer(here: np.ndarray, told: str) -> None:
-    assert told in " ".join(seen(PERTURBATION, here, "buffer"))
-    assert "eval mode in the reference" in seen(0 * PERTURBATION, PERTURBATION, "buffer")[0]
+def test_a_buffer_is_given_to_no_optimizer(candidate: np.ndarray, words: str) -> None:
+    assert words in " ".join(explanations_of(PERTURBATION, candidate, "buffer"))
+    assert "eval mode in the reference" in explanations_of(0 * PERTURBATION, PERTURBATION, "buffer")[0]

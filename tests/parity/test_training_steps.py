@@ -433,8 +433,8 @@ class MisplacedEps(optim.Adam):
         def rule(w: Any, g: Any, lr: Any, m: Any, v: Any) -> tuple[Any, ...]:
             m = self.beta1 * m + (1 - self.beta1) * g
             v = self.beta2 * v + (1 - self.beta2) * (g * g)
-            one, two = (1 - power._data.astype(w.dtype) for power in (power1, power2))
-            return w - lr * (m / one) / elementwise.sqrt(v / two + self.eps), m, v
+            first_correction, second_correction = (1 - power._data.astype(w.dtype) for power in (power1, power2))
+            return w - lr * (m / first_correction) / elementwise.sqrt(v / second_correction + self.eps), m, v
 
         done = self.update(rule, gradients, self.moment1, self.moment2)
         self.beta1_power.set_data(power1)
@@ -644,7 +644,7 @@ def test_a_step_that_begins_anew_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"optimizer": "rmsprop"}, "optimizer must be one of sgd, momentum"),
         ({"steps": 0}, "steps must be a whole number of at least 1"),
@@ -662,8 +662,8 @@ def test_a_step_that_begins_anew_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
         ({"loss": lambda outputs: outputs.detach().sum()}, "no tensor with a gradient"),
     ],
 )
-def test_what_cannot_be_trained_is_refused(options: Any, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_what_cannot_be_trained_is_refused(options: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         check(**options)
 
 
@@ -731,8 +731,8 @@ def test_the_command_tells_a_difference(model: str, tmp_path: Path, monkeypatch:
     done = parity(model, "--train-steps", "1", "--optimizer", "momentum", "--junit", as_junit)
     assert done.exit_code == 1
     assert "✗ Training parity fails" in done.output
-    told = done.output.replace("\n   ", "")
-    assert "interpreter: from step 1 on, first in the optimizer state: momentum_buffer." in told
+    text = done.output.replace("\n   ", "")
+    assert "interpreter: from step 1 on, first in the optimizer state: momentum_buffer." in text
     failures = {
         case.get("name") for case in ElementTree.parse(as_junit).iter("testcase") if case.find("failure") is not None
     }
@@ -741,7 +741,7 @@ def test_the_command_tells_a_difference(model: str, tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--optimizer", "sgd", "--freeze", "x"], "--optimizer and --freeze need --train-steps N"),
         (["--train-steps", "1", "--train", "--only", "x"], "--train-steps can't be combined with --train and --only"),
@@ -750,10 +750,10 @@ def test_the_command_tells_a_difference(model: str, tmp_path: Path, monkeypatch:
         (["--train-steps", "1", "--loss-scale", "0.5"], "'0.5' is neither a number of at least 1 nor 'dynamic'"),
     ],
 )
-def test_the_command_refuses(model: str, arguments: list[str], told: str) -> None:
+def test_the_command_refuses(model: str, arguments: list[str], message: str) -> None:
     done = parity(model, *arguments)
     assert done.exit_code == 2
-    assert told in done.output
+    assert message in done.output
 
 
 def test_the_command_trains_no_onnx_file() -> None:

@@ -58,8 +58,8 @@ WRAPPED: dict[str, Callable[[Network], Any]] = {
 def test_a_wrapped_module_is_compared_cell_by_cell(how: str) -> None:
     wrapped = WRAPPED[how](Network())
     names = list(wrapped.state_dict())
-    for one, other in ((Network(), wrapped), (wrapped, Network())):
-        report = parity.compare(one, other, (X,))
+    for reference, candidate in ((Network(), wrapped), (wrapped, Network())):
+        report = parity.compare(reference, candidate, (X,))
         assert report.ok, str(report)
         assert list(report.cells) == ["", "body", "body.0", "body.1", "head"]
     assert parity.check(wrapped, (X,)).ok

@@ -47,9 +47,9 @@ KERNEL = np.random.default_rng(1).standard_normal((4, 3, 5, 5))
     ],
 )  # fmt: skip
 def test_the_relation_is_named(reference: Array, change: Callable[[Array], Array], words: str) -> None:
-    found = relation(reference, np.ascontiguousarray(change(reference)))
-    assert found.startswith(words)
-    assert bool(found) == bool(words)
+    sentence = relation(reference, np.ascontiguousarray(change(reference)))
+    assert sentence.startswith(words)
+    assert bool(sentence) == bool(words)
 
 
 def test_an_exchanged_array_is_named() -> None:

@@ -39,7 +39,7 @@ def test_something_that_computes_the_same_is_named(name: str) -> None:
     assert cause.error < 1e-11
 
 
-def found(reference: nn.Module, candidate: nn.Module, *args: torch.Tensor, train: bool = False) -> Cause:
+def the_cause(reference: nn.Module, candidate: nn.Module, *args: torch.Tensor, train: bool = False) -> Cause:
     report = parity.compare(reference, candidate, args, train=train)
     (cause,) = report.cells[report.failing[0]].causes
     return cause
@@ -74,13 +74,13 @@ def test_a_number_is_estimated(
     reference, candidate = (make(*positional, **change) for change in changes)
     for module in (reference, candidate):  # the attribute of a module isn't looked at
         module.__class__ = type(make.__name__, (make,), {})
-    cause = found(nn.Sequential(reference), nn.Sequential(candidate), IMAGE)
+    cause = the_cause(nn.Sequential(reference), nn.Sequential(candidate), IMAGE)
     assert cause.attribute in (attribute, *changes[0])
     assert cause.candidate_value == value
 
 
 def test_a_number_in_the_code() -> None:
-    cause = found(Scaled(0.5), Scaled(0.3), IMAGE)
+    cause = the_cause(Scaled(0.5), Scaled(0.3), IMAGE)
     assert "the number in mul is 0.3 in the candidate, 0.5 in the reference" in cause.summary
 
 
@@ -96,12 +96,12 @@ def test_a_number_in_the_code() -> None:
 def test_attributes_that_change_the_shape(candidate: nn.Module, words: str) -> None:
     reference = nn.Conv2d(4, 4, 3, padding=1)
     candidate.load_state_dict(reference.state_dict())
-    cause = found(nn.Sequential(reference), nn.Sequential(candidate), IMAGE)
+    cause = the_cause(nn.Sequential(reference), nn.Sequential(candidate), IMAGE)
     assert words in cause.summary or cause.attribute in words
 
 
 def test_momentum() -> None:
-    cause = found(nn.BatchNorm2d(4), nn.BatchNorm2d(4, momentum=0.3), IMAGE, train=True)
+    cause = the_cause(nn.BatchNorm2d(4), nn.BatchNorm2d(4, momentum=0.3), IMAGE, train=True)
     assert (cause.attribute, cause.candidate_value) == ("momentum", 0.3)
 
 
@@ -116,7 +116,7 @@ class Masked(nn.Module):
 
 
 def test_infinite_numbers_in_the_code_are_left_alone() -> None:
-    cause = found(Masked(1.0), Masked(0.5), IMAGE)
+    cause = the_cause(Masked(1.0), Masked(0.5), IMAGE)
     assert "0.5" in cause.summary
 
 

@@ -56,9 +56,9 @@ def graph_of(reference: nn.Module, change: Callable[[nn.Module], object], path: 
     change(candidate)
     report = parity.compare(reference, candidate, (torch.randn(3, 6, generator=torch.manual_seed(1)),))
     assert report.failing == [path]
-    found = report.cells[path].graph
-    assert found is not None
-    return found
+    graph = report.cells[path].graph
+    assert graph is not None
+    return graph
 
 
 def marked(graph: CellGraph) -> list[GraphNode]:
@@ -126,9 +126,9 @@ def test_a_candidate_that_is_no_program_is_marked_from_the_proved_change() -> No
     report = parity.compare(reference, candidate, (torch.randn(3, 6, generator=torch.manual_seed(1)),))
     assert report.failing == [""]
     assert any("can't be read as a program" in note for note in report.notes)
-    found = report.cells[""].graph
-    assert found is not None
-    (node,) = marked(found)
+    graph = report.cells[""].graph
+    assert graph is not None
+    (node,) = marked(graph)
     assert node.name == "layer_norm"
     assert node.difference.startswith("eps=1e-05, in the candidate 0.05")
 

@@ -92,9 +92,9 @@ OPERATORS: dict[str, tuple[Function, Function, Tensor, list[str]]] = {
 @pytest.mark.every(2)
 def test_settings_of_operators_are_named(name: str) -> None:
     reference, candidate, x, expected = OPERATORS[name]
-    found = causes(reference, candidate, x)
-    assert [cause.together for cause in found] == [len(expected)] * len(expected), found
-    for cause, words in zip(found, expected, strict=True):
+    reported_causes = causes(reference, candidate, x)
+    assert [cause.together for cause in reported_causes] == [len(expected)] * len(expected), reported_causes
+    for cause, words in zip(reported_causes, expected, strict=True):
         assert words in cause.summary
         assert cause.fix.startswith("use ")
 

@@ -53,16 +53,16 @@ def approximated(program: Program) -> Program:
     return program.replace(nodes=nodes)
 
 
-def named(found: Any) -> dict[str, str]:
-    return {path: cell.wrong_side for path, cell in found.cells.items() if cell.wrong_side}
+def named(report: Any) -> dict[str, str]:
+    return {path: cell.wrong_side for path, cell in report.cells.items() if cell.wrong_side}
 
 
 def test_torch() -> None:
     with kernel("tanh", wrong_tanh):
-        found = parity.check(network(), X)
-    assert found.failing == ["1"]
-    assert named(found) == {"1": "torch"}
-    text = " ".join(str(found).split())
+        report = parity.check(network(), X)
+    assert report.failing == ["1"]
+    assert named(report) == {"1": "torch"}
+    text = " ".join(str(report).split())
     assert "wrong side: torch; the odd one out: interpreter and onnxruntime compute the same from the program" in text
 
 
@@ -70,24 +70,24 @@ def test_torch() -> None:
 def test_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     capture = engine.capture_program
     monkeypatch.setattr(engine, "capture_program", lambda *given: approximated(capture(*given)))
-    found = parity.check(network(), X)
-    assert named(found) == {"2": PROGRAM}
-    assert "and so does torch, in float64" in found.cells["2"].wrong_side_reason
+    report = parity.check(network(), X)
+    assert named(report) == {"2": PROGRAM}
+    assert "and so does torch, in float64" in report.cells["2"].wrong_side_reason
 
 
 def test_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(get("tanh"), "kernel_rule", lambda x: np.tanh(x) * 1.01)
-    found = parity.check(network(), X)
-    assert named(found) == {"1": "interpreter"}
-    assert found.cells["1"].wrong_side_reason == "the odd one out: torch and onnxruntime compute the same"
+    report = parity.check(network(), X)
+    assert named(report) == {"1": "interpreter"}
+    assert report.cells["1"].wrong_side_reason == "the odd one out: torch and onnxruntime compute the same"
 
 
 def test_onnx_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(get("tanh"), "onnx_rule", lambda graph, x: graph.op("Sin", x))
-    found = parity.check(network(), X)
-    assert named(found) == {"1": "onnxruntime"}
-    assert found.cells["1"].wrong_side_reason.endswith("compute the same, in float64 too")
-    (cause,) = found.cells["1"].causes  # it is the export, and not ONNX Runtime
+    report = parity.check(network(), X)
+    assert named(report) == {"1": "onnxruntime"}
+    assert report.cells["1"].wrong_side_reason.endswith("compute the same, in float64 too")
+    (cause,) = report.cells["1"].causes  # it is the export, and not ONNX Runtime
     assert (cause.kind, cause.option) == ("model", "")
     assert "the interpreter computes the same" in cause.proof
 
@@ -96,16 +96,16 @@ def test_onnx_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nobody_if_all_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(get("tanh"), "kernel_rule", lambda x: np.tanh(x) * 1.02)
     with kernel("tanh", wrong_tanh):
-        found = parity.check(network(), X)
-    assert found.failing == ["1"]
-    assert named(found) == {}
+        report = parity.check(network(), X)
+    assert report.failing == ["1"]
+    assert named(report) == {}
 
 
 def test_a_file(tmp_path: Path) -> None:
     to_onnx(approximated(from_torch(network(), X)), tmp_path / "net.onnx")
-    found = parity.compare(network(), str(tmp_path / "net.onnx"), X)
-    assert named(found) == {"2": PROGRAM}
-    assert "candidate and candidate in onnxruntime compute the same from it" in found.cells["2"].wrong_side_reason
+    report = parity.compare(network(), str(tmp_path / "net.onnx"), X)
+    assert named(report) == {"2": PROGRAM}
+    assert "candidate and candidate in onnxruntime compute the same from it" in report.cells["2"].wrong_side_reason
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,9 @@ def test_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_where_both_differ_from_torch(runtime: list[float], torch_agrees_with: str, wrong_side: str) -> None:
-    found = report({}, cell("", "Net", *(failing(side=side) for side in SIDES)))
+    faulty_report = report({}, cell("", "Net", *(failing(side=side) for side in SIDES)))
     key = Key("", 0, OUTPUT, "output")
     arrays = {"interpreter": [1.0, 2.0], "onnxruntime": runtime}
     computed = {(side, "isolated"): {key: (np.array(values), 1e-6)} for side, values in arrays.items()}
-    find_odd_one_out(found, Implementations("torch", *SIDES), computed, lambda _: torch_agrees_with)
-    assert found.cells[""].wrong_side == wrong_side
+    find_odd_one_out(faulty_report, Implementations("torch", *SIDES), computed, lambda _: torch_agrees_with)
+    assert faulty_report.cells[""].wrong_side == wrong_side

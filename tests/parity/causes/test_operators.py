@@ -51,12 +51,15 @@ RESIZES = {
 }  # fmt: skip
 
 
-def is_named(cause: Cause, name: str, ours: object, theirs: object) -> None:
+def is_named(cause: Cause, name: str, reference_value: object, candidate_value: object) -> None:
     assert (cause.kind, cause.attribute, cause.reference_value, cause.candidate_value) == (
-        "attribute", name, ours, theirs,
+        "attribute", name, reference_value, candidate_value,
     )  # fmt: skip
-    assert f"in interpolate, {name} is {theirs!r} in the candidate, {ours!r} in the reference" in cause.summary
-    assert cause.fix == f"use {name}={ours!r}"
+    assert (
+        f"in interpolate, {name} is {candidate_value!r} in the candidate, {reference_value!r} in the reference"
+        in cause.summary
+    )
+    assert cause.fix == f"use {name}={reference_value!r}"
 
 
 @pytest.mark.causes
@@ -74,8 +77,8 @@ def test_settings_of_torch_are_named(name: str) -> None:
 def test_settings_are_named_where_the_candidate_has_no_program(name: str) -> None:
     first, second, *words = RESIZES[name]
     cause = the_cause(Resized(size=(4, 4), **first), Resized(size=(4, 4), **second), IMAGE)
-    name, ours, theirs = words
-    assert (cause.attribute, cause.reference_value, cause.candidate_value) == (name, ours, theirs)
+    name, reference_value, candidate_value = words
+    assert (cause.attribute, cause.reference_value, cause.candidate_value) == (name, reference_value, candidate_value)
 
 
 @pytest.mark.causes
@@ -155,20 +158,20 @@ class Layer(nn.GRU):
 @pytest.mark.causes
 @pytest.mark.parametrize("is_opaque", [False, True])
 @pytest.mark.parametrize(
-    ("reference", "candidate", "ours", "theirs"),
+    ("reference", "candidate", "reference_side", "candidate_side"),
     [(Layer, Before, "after", "before"), (Before, Layer, "before", "after"), (After, Before, "after", "before")],
 )
 @pytest.mark.every(6)
 def test_the_side_of_the_reset_gate_is_named(
-    reference: type[nn.Module], candidate: type[nn.Module], ours: str, theirs: str, is_opaque: bool,
+    reference: type[nn.Module], candidate: type[nn.Module], reference_side: str, candidate_side: str, is_opaque: bool,
     request: pytest.FixtureRequest,
 ) -> None:  # fmt: skip
     if is_opaque:
         request.getfixturevalue("opaque_candidates")
     cause = the_cause(reference(), candidate(), SEQUENCES)
-    assert f"the reset gate of the GRU is applied {theirs} the product" in cause.summary
-    assert f"in the candidate, {ours} it in the reference" in cause.summary
-    assert cause.fix.startswith(f"apply it {ours} the product")
+    assert f"the reset gate of the GRU is applied {candidate_side} the product" in cause.summary
+    assert f"in the candidate, {reference_side} it in the reference" in cause.summary
+    assert cause.fix.startswith(f"apply it {reference_side} the product")
 
 
 def test_a_gru_by_hand_is_torchs() -> None:
@@ -219,19 +222,22 @@ def write(path: Path, *, op: str, **attributes: Any) -> str:
 @pytest.mark.parametrize("case", NODES)
 @pytest.mark.every(6)
 def test_attributes_of_a_node_are_named(case: str, tmp_path: Path) -> None:
-    attributes, change, ours = NODES[case]
+    attributes, change, reference_value = NODES[case]
     paths = (
         write(tmp_path / "a.onnx", **attributes),
         write(tmp_path / "b.onnx", **attributes | change),
     )
     report = compare_onnx(*paths, probe=False)
     (cause,) = report.cells[""].causes
-    ((name, theirs),) = change.items()
-    theirs = tuple(theirs) if isinstance(theirs, list) else theirs
+    ((name, candidate_value),) = change.items()
+    candidate_value = tuple(candidate_value) if isinstance(candidate_value, list) else candidate_value
     assert (cause.kind, cause.op, cause.attribute) == ("attribute", attributes["op"], name)
-    assert (cause.reference_value, cause.candidate_value) == (ours, theirs)
-    shown = "not given" if ours is None else repr(ours)
-    assert f"in {attributes['op']}, {name} is {theirs!r} in the candidate, {shown} in the reference" in cause.summary
+    assert (cause.reference_value, cause.candidate_value) == (reference_value, candidate_value)
+    shown = "not given" if reference_value is None else repr(reference_value)
+    assert (
+        f"in {attributes['op']}, {name} is {candidate_value!r} in the candidate, {shown} in the reference"
+        in cause.summary
+    )
     assert cause.error < 1e-11
 
 

@@ -38,7 +38,7 @@ def causes(folder: Path, port: Port, change: Callable[[Tensor], Tensor] | None =
     weight = module.weight.detach() if change is None else change(module.weight.detach())
     with Recorder(folder / "port.rec") as recorder:
         for dtype in (torch.float64, torch.float32):
-            given, *parameters = (one.detach().to(dtype) for one in (x, weight, module.bias))
+            given, *parameters = (tensor.detach().to(dtype) for tensor in (x, weight, module.bias))
             with recorder.run(str(dtype).removeprefix("torch.")):
                 recorder.cell("", inputs={"x": given.numpy()}, outputs=port(given, *parameters).numpy())
                 for name, array in zip(("weight", "bias"), parameters, strict=True):
@@ -75,7 +75,7 @@ EPS = "eps is 1e-06 in the candidate"
 def test_a_relation_of_a_parameter_and_a_formula(
     port: Port, change: Callable[[Tensor], Tensor] | None, expected: list[str], tmp_path: Path
 ) -> None:
-    found = causes(tmp_path, port, change)
-    assert [cause.together for cause in found] == [len(expected)] * len(expected), found
-    for cause, words in zip(found, expected, strict=True):
+    reported_causes = causes(tmp_path, port, change)
+    assert [cause.together for cause in reported_causes] == [len(expected)] * len(expected), reported_causes
+    for cause, words in zip(reported_causes, expected, strict=True):
         assert words in cause.summary

@@ -97,9 +97,9 @@ class Balance(nn.Module):
 
 
 def mask() -> Tensor:
-    found = torch.ones(2, 6, dtype=torch.long)
-    found[1, 4:] = 0
-    return found
+    attention_mask = torch.ones(2, 6, dtype=torch.long)
+    attention_mask[1, 4:] = 0
+    return attention_mask
 
 
 def test_a_mask_that_is_not_applied_is_named() -> None:

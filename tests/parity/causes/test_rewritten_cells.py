@@ -221,7 +221,7 @@ def test_what_explains_a_cell_is_tried_first_in_the_next(monkeypatch: pytest.Mon
     reference, candidate = Layers(Attention), Layers(Exchanged)
     candidate.load_state_dict(reference.state_dict())
     report = parity.compare(reference, candidate, (torch.randn(2, 5, 8),), probe=False)
-    found = [cause.summary for path in report.failing for cause in report.cells[path].causes]
-    assert len(found) == 3
-    assert all(summary.endswith("the input u and the input v are exchanged in the candidate") for summary in found)
+    summaries = [cause.summary for path in report.failing for cause in report.cells[path].causes]
+    assert len(summaries) == 3
+    assert all(summary.endswith("the input u and the input v are exchanged in the candidate") for summary in summaries)
     assert max(trials[1:]) < trials[0] / 4

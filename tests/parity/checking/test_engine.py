@@ -71,19 +71,19 @@ class Linear(nn.Module):
 @pytest.mark.parametrize("grads", [True, False])
 @pytest.mark.every(2)
 def test_results_of_another_number(grads: bool) -> None:
-    one, two, args = Linear(1), Linear(2), (torch.randn(2, 3),)
-    program = converter.from_torch(two, args)
-    report = parity.compare(one, two, args, grads=grads)  # of two modules, what both return is compared
-    assert report.ok is not parity.compare(one, two, args, grads=grads, strict=True).ok
+    one_result, two_results, args = Linear(1), Linear(2), (torch.randn(2, 3),)
+    program = converter.from_torch(two_results, args)
+    report = parity.compare(one_result, two_results, args, grads=grads)  # of two modules, what both return is compared
+    assert report.ok is not parity.compare(one_result, two_results, args, grads=grads, strict=True).ok
     assert "of the candidate has no partner and was not compared" in report.structure[0].text
     for candidate in (program, converter.to_onnx(program)):
-        report = parity.compare(one, candidate, args, grads=grads)
+        report = parity.compare(one_result, candidate, args, grads=grads)
         assert report.failing == [""]
         assert all(c.reason.startswith("returns ") for c in report.cells[""].failures)
-    report = parity.compare(two, one, args, grads=grads)
+    report = parity.compare(two_results, one_result, args, grads=grads)
     assert report.ok
     assert "in 1 of 2 results" in report.conditions_in_words
-    assert not parity.compare(two, one, args, grads=grads, strict=True).ok
+    assert not parity.compare(two_results, one_result, args, grads=grads, strict=True).ok
 
 
 class Reshaped(Linear):
@@ -99,8 +99,8 @@ class Reshaped(Linear):
 @pytest.mark.parametrize("how", ["flat", "kept", "complex"])
 @pytest.mark.every(3)
 def test_results_of_another_shape(how: str) -> None:
-    one, other, args = Reshaped("as it is"), Reshaped(how), (torch.randn(2, 3),)
-    for reference, candidate in ((one, other), (other, one)):
+    plain, reshaped, args = Reshaped("as it is"), Reshaped(how), (torch.randn(2, 3),)
+    for reference, candidate in ((plain, reshaped), (reshaped, plain)):
         report = parity.compare(reference, candidate, args)
         assert report.failing == [""]
         assert all(c.reason.startswith("shape [") for c in report.cells[""].failures)
@@ -118,9 +118,9 @@ def test_arguments_are_paired_by_position() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return self.linear(x)
 
-    one, other = Argument(), OtherArgument()
-    other.load_state_dict(one.state_dict())
-    assert parity.compare(one, other, (torch.randn(2, 3),)).ok
+    reference, candidate = Argument(), OtherArgument()
+    candidate.load_state_dict(reference.state_dict())
+    assert parity.compare(reference, candidate, (torch.randn(2, 3),)).ok
 
 
 def test_a_parameter_that_one_side_lacks() -> None:

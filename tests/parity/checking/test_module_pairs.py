@@ -422,12 +422,12 @@ FORMS: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor], Any], bool]] 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_results_in_other_containers(form: str) -> None:
-    one, other, holds = FORMS[form]
-    reference, candidate = Returns(one), Returns(other)
+    reference_form, candidate_form, holds = FORMS[form]
+    reference, candidate = Returns(reference_form), Returns(candidate_form)
     candidate.load_state_dict(reference.state_dict())
     report = parity.compare(reference, candidate, torch.randn(2, 3))
     assert report.ok is holds, str(report)
-    assert type(reference(torch.ones(1, 3))) is type(one(torch.ones(1)))  # the modules are as before
+    assert type(reference(torch.ones(1, 3))) is type(reference_form(torch.ones(1)))  # the modules are as before
     assert "forward" not in {**vars(reference), **vars(candidate)}
 
 

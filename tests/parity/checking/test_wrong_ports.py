@@ -155,7 +155,7 @@ def test_features_of_a_product_divided_by_heads_in_place_of_thirds(reverse: bool
     by_thirds, by_heads = Attention(), ByHeads()
     by_heads.load_state_dict(by_thirds.state_dict())
     pair = (by_heads, by_thirds) if reverse else (by_thirds, by_heads)
-    report = parity.compare(*(nn.Sequential(one).eval() for one in pair), torch.randn(2, 5, WIDTH))
+    report = parity.compare(*(nn.Sequential(attention).eval() for attention in pair), torch.randn(2, 5, WIDTH))
     (cause,) = report.cells["0"].causes
     words = (
         "an axis is split into 3 x 2 x 4 in the candidate"

@@ -52,7 +52,10 @@ def words_of(command: click.Command, term: str) -> list[str]:
 
 def command_line(command: click.Command, terms: Sequence[str], unmet: Sequence[str] = ()) -> list[str]:
     """Return the words of a command with options, and with what these need besides `unmet`."""
-    needed = [*terms, *(one.opts[0] for one in command.params if isinstance(one, click.Option) and one.required)]
+    needed = [
+        *terms,
+        *(option.opts[0] for option in command.params if isinstance(option, click.Option) and option.required),
+    ]
     for row in [row for row in rows_of(command) if isinstance(row, Needs)] * 2:
         is_met = any(term in needed for term in row.others) or set(row.others) <= set(unmet)
         if not is_met and ("parity export" in row.options or any(term in needed for term in row.options)):
@@ -69,7 +72,7 @@ def pairs() -> Iterator[tuple[str, Row, str, str]]:
     for name, command in main.commands.items():
         for row in rows_of(command):
             others = [" or ".join(row.others)] if isinstance(row, Needs) else row.others
-            yield from ((name, row, one, other) for one in row.options for other in others if one != other)
+            yield from ((name, row, option, other) for option in row.options for other in others if option != other)
 
 
 PAIRS = list(pairs())
@@ -79,24 +82,24 @@ def test_the_table_is_walked() -> None:
     assert len(PAIRS) > 100
 
 
-@pytest.mark.parametrize(("name", "row", "one", "other"), PAIRS, ids=[f"{a} {b}, {c}" for a, _, b, c in PAIRS])
+@pytest.mark.parametrize(("name", "row", "option", "other"), PAIRS, ids=[f"{a} {b}, {c}" for a, _, b, c in PAIRS])
 def test_each_row_is_refused_with_its_reason(
-    name: str, row: Row, one: str, other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, row: Row, option: str, other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     command = main.commands[name]
     if isinstance(row, Needs):
-        words = command_line(command, [one], row.others)
+        words = command_line(command, [option], row.others)
     else:
-        words = command_line(command, [one, other])
-        for alone in (one, other):
+        words = command_line(command, [option, other])
+        for alone in (option, other):
             assert row.reason not in refusal(name, command_line(command, [alone]))
     result = CliRunner().invoke(main, [name, *words])
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
     assert result.stderr.startswith("error: ")
     assert row.reason in result.stderr
-    for term in (one, *([] if isinstance(row, Needs) else [other])):
+    for term in (option, *([] if isinstance(row, Needs) else [other])):
         shown = term if term in CIRCUMSTANCES or term in option_of(command, term).secondary_opts else None
         assert (shown or option_of(command, term).opts[0]) in result.stderr
     assert refusal(name, words) in result.stderr
@@ -175,37 +178,37 @@ def test_messages_are_sentences(words: str, message: str) -> None:
 # --- options of pyproject.toml ------------------------------------------------------------------------------------
 
 
-def told(name: str, words: Sequence[str], **file: object) -> tuple[list[str], dict[str, object]]:
+def options_of_file(name: str, words: Sequence[str], **file: object) -> tuple[list[str], dict[str, object]]:
     """Return the sentences on options of pyproject.toml without effect, and the values that the command gets."""
     with main.commands[name].make_context(name, list(words), default_map=file) as context:
         return refuse_combinations(context), context.params
 
 
 def test_options_of_the_file_give_way_to_the_command_line() -> None:
-    sentences, values = told("run", ["a.py", "--train-steps", "2"], only=["x"], seed=3)
+    sentences, values = options_of_file("run", ["a.py", "--train-steps", "2"], only=["x"], seed=3)
     assert sentences == ["--only has no effect with --train-steps: whole steps of training are compared"]
     assert (values["only"], values["seed"]) == ((), 3)
 
 
 @pytest.mark.parametrize("train", [True, False])
 def test_options_of_the_file_give_way_to_what_the_model_is(train: bool) -> None:
-    sentences, values = told("run", ["a.onnx"], train=train)
+    sentences, values = options_of_file("run", ["a.onnx"], train=train)
     mode = "--train" if train else "--eval"
     assert sentences == [f"{mode} has no effect without a model file: there is no torch module in an ONNX file"]
     assert values["train"] is None
-    assert told("run", ["a.py"], train=train)[1]["train"] is train
-    sentences, values = told("compare", ["a.py", "b.py"], inputs="x.npz")
+    assert options_of_file("run", ["a.py"], train=train)[1]["train"] is train
+    sentences, values = options_of_file("compare", ["a.py", "b.py"], inputs="x.npz")
     assert sentences == ["--inputs has no effect without an ONNX file: a model file defines inputs() itself"]
 
 
 def test_an_option_of_the_file_that_holds_for_some_models_is_refused() -> None:
     with pytest.raises(UsageError, match="--train needs a model file"):
-        told("run", ["a.py", "b.onnx"], train=True)
+        options_of_file("run", ["a.py", "b.onnx"], train=True)
 
 
 def test_options_of_the_file_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(UsageError, match="--inputs can't be combined with --shape"):
-        told("run", ["a.onnx"], inputs="x.npz", shapes=["x=1"])
+        options_of_file("run", ["a.onnx"], inputs="x.npz", shapes=["x=1"])
 
 
 def test_an_option_of_the_file_without_effect_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

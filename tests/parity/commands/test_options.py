@@ -40,7 +40,7 @@ def test_help_fits_into_80_columns_and_has_two_names(name: str) -> None:
 def test_the_first_page_lists_every_command_under_a_title() -> None:
     text = help_of()
     assert headings(text) == [*COMMANDS, "Options"]
-    assert {one.name for commands in COMMANDS.values() for one in commands} == {*main.commands}
+    assert {listed_command.name for commands in COMMANDS.values() for listed_command in commands} == {*main.commands}
     for name in main.commands:
         assert re.search(rf"^  {name} +\w.*[^.]\.$", text, re.MULTILINE), f"{name} is on more than one line"
 
@@ -51,13 +51,15 @@ def test_options_are_listed_under_the_titles_of_their_groups(name: str) -> None:
     titles = headings(text)
     assert titles[-2:] == ["Limits", "Other"]
     assert len(titles) == len({*titles})
-    for one in main.commands[name].params:
-        if isinstance(one, click.Argument):
+    for parameter in main.commands[name].params:
+        if isinstance(parameter, click.Argument):
             continue
-        assert isinstance(one, GroupedOption), f"{one.name} is declared in another way"
-        assert one.help, one.name
-        section = text.partition(f"\n{one.group.title}:\n")[2]
-        assert re.match(rf"(?:(?!\n\w).)*\n  (?:-\w, )?{one.opts[-1]}\b", "\n" + section, re.DOTALL), one.name
+        assert isinstance(parameter, GroupedOption), f"{parameter.name} is declared in another way"
+        assert parameter.help, parameter.name
+        section = text.partition(f"\n{parameter.group.title}:\n")[2]
+        assert re.match(rf"(?:(?!\n\w).)*\n  (?:-\w, )?{parameter.opts[-1]}\b", "\n" + section, re.DOTALL), (
+            parameter.name
+        )
 
 
 def test_what_matters_first_is_listed_first() -> None:
@@ -87,7 +89,7 @@ def test_an_option_may_be_said_twice() -> None:
 
 def test_every_format_of_reports_has_an_option() -> None:
     assert {*ReportFiles().files} == {*FORMATS}
-    options = {one.opts[0]: one for one in ReportFiles.options() if isinstance(one, click.Option)}
+    options = {option.opts[0]: option for option in ReportFiles.options() if isinstance(option, click.Option)}
     assert {name: options[f"--{name}"].help for name in FORMATS} == {name: form.help for name, form in FORMATS.items()}
 
 
@@ -113,6 +115,8 @@ def test_a_command_gets_groups() -> None:
     CliRunner().invoke(paint, ["south"], catch_exceptions=False)
     assert got == ["north", Colours(only=("a", "b"), red=False), "south", Colours()]
     assert got[-1] == Colours(only=(), skip=(), red=None, shades=3)
-    names = [one.name for one in paint.params if isinstance(one, GroupedOption) and one.group.title != "Limits"]
+    names = [
+        option.name for option in paint.params if isinstance(option, GroupedOption) and option.group.title != "Limits"
+    ]
     assert names == ["only", "skip", "red", "shades"]
     assert issubclass(Colours, ArgumentGroup)

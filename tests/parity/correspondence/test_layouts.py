@@ -57,10 +57,10 @@ def test_any_order_of_divided_axes_is_found_from_the_numbers(layout: Layout) -> 
     random = np.random.default_rng(0)
     arrays = [random.standard_normal(layout.source) for _ in range(2)]
     truth = [layout.read(array) * (1 + 1e-15) for array in arrays]
-    found = find_layout(arrays, truth)
-    assert found is not None
-    np.testing.assert_allclose(found.read(arrays[1]), truth[1], rtol=1e-12)
-    np.testing.assert_array_equal(found.inverse.read(found.read(arrays[0])), arrays[0])
+    inferred = find_layout(arrays, truth)
+    assert inferred is not None
+    np.testing.assert_allclose(inferred.read(arrays[1]), truth[1], rtol=1e-12)
+    np.testing.assert_array_equal(inferred.inverse.read(inferred.read(arrays[0])), arrays[0])
 
 
 @given(layouts())

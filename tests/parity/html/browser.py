@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-COMMAND = next((found for name in NAMES if (found := shutil.which(name))), None)
+COMMAND = next((path for name in NAMES if (path := shutil.which(name))), None)
 """The path of the browser; None if there is none."""
 
 PATIENCE = 120  # seconds; the machine may be busy
@@ -107,8 +107,8 @@ class Browser:
 
     def screenshot(self, path: Path, whole: bool = False) -> None:
         """Write what the window shows, or the whole page, as PNG."""
-        found = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
-        path.write_bytes(base64.b64decode(found["data"]))
+        response = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(response["data"]))
 
     def print(self, path: Path) -> None:
         """Write the page as PDF."""

@@ -213,15 +213,18 @@ def test_a_cell_is_told_with_causes_values_and_bars(opened: Opened) -> None:
 
 
 def test_a_row_has_the_lines_of_both_sides(opened: Opened) -> None:
-    ours, theirs = CodeLine("library.py", 66, "y = gelu(x, 'tanh')"), CodeLine("port.py", 7, "y = gelu(x)")
-    cause = Cause("attribute", "gelu is another one", hunk=Hunk((ours,), (theirs,)))
+    reference_line, candidate_line = (
+        CodeLine("library.py", 66, "y = gelu(x, 'tanh')"),
+        CodeLine("port.py", 7, "y = gelu(x)"),
+    )
+    cause = Cause("attribute", "gelu is another one", hunk=Hunk((reference_line,), (candidate_line,)))
     wrong = failing(source="port.py:7: y = gelu(x)")
     page = opened(
         report(
             {"": "Net"},
             cell("first", "GELU", wrong, causes=[cause]),
-            cell("second", "GELU", wrong, hunk=Hunk((ours,), (theirs,))),
-            cell("third", "GELU", wrong, hunk=Hunk((), (theirs,))),
+            cell("second", "GELU", wrong, hunk=Hunk((reference_line,), (candidate_line,))),
+            cell("third", "GELU", wrong, hunk=Hunk((), (candidate_line,))),
         )
     )
     lines = "[...document.querySelectorAll('#detail .source')].map(line => line.textContent)"
@@ -237,9 +240,9 @@ def test_where_a_tensor_is_wrong_is_drawn_along_axes_of_choice(opened: Opened) -
     truth = np.zeros((4, 8, 3))
     wrong = truth.copy()
     wrong[:, 5, :] = 1.0
-    found = error_map(wrong, truth, truth, 1e-9, (0, 5, 0))
-    one = failing(shape=(4, 8, 3), index=(0, 5, 0), error_map=found)
-    page = opened(report({"": "Net"}, cell("a", "Net", one)), fragment="#cell=a")
+    errors = error_map(wrong, truth, truth, 1e-9, (0, 5, 0))
+    comparison = failing(shape=(4, 8, 3), index=(0, 5, 0), error_map=errors)
+    page = opened(report({"": "Net"}, cell("a", "Net", comparison)), fragment="#cell=a")
     assert page.run("document.querySelectorAll('.picture rect').length") == 8 * 3
     label = "document.querySelector('.picture svg').getAttribute('aria-label')"
     assert page.run(label) == "errors along axes 1 (8, down) and 2 (3, across); the largest at 5, 0"

@@ -84,9 +84,9 @@ def test_a_folder_whose_name_is_taken(models: Path) -> None:
 
 
 def test_a_summary_names_the_first_cause_and_counts_what_fails() -> None:
-    one = Summary.of(FAULTY.page(), "net.py", 3.24, "net.html")
-    assert (one.outcome, one.failing, one.time) == ("fails", "1 of 10 Cells", "3.2 s")
-    assert one.cause == f"blocks.1.norm: {CAUSE.summary}"
+    summary = Summary.of(FAULTY.page(), "net.py", 3.24, "net.html")
+    assert (summary.outcome, summary.failing, summary.time) == ("fails", "1 of 10 Cells", "3.2 s")
+    assert summary.cause == f"blocks.1.norm: {CAUSE.summary}"
     assert Summary.of(report(CONVNET).page(), "net.py", 300).cause == ""
     unproved = Summary.of(report(CONVNET, cell("stem", "Conv2d", failing())).page(), "net.py", 300)
     assert unproved.cause.startswith("stem: output")

@@ -282,8 +282,8 @@ def test_the_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_sources_are_relative_to_the_working_directory() -> None:
-    here = replace(failing(), source=f"{Path.cwd()}/net.py:3: y = x")
-    texts = json.loads(to_json(report({}, cell("a", "Net", here)).page()))["texts"]
+    comparison = replace(failing(), source=f"{Path.cwd()}/net.py:3: y = x")
+    texts = json.loads(to_json(report({}, cell("a", "Net", comparison)).page()))["texts"]
     assert "net.py:3: y = x" in texts
 
 

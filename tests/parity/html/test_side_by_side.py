@@ -34,12 +34,12 @@ def with_hunks(*hunks: Hunk) -> Report:
         PairedCell(act, "GELU", "b", "B", "values", is_part=True),
     ]
     weights = [CarriedWeight("b.weight", "block.q.weight and block.k.weight", "values", "joined")]
-    found = report(
+    faulty_report = report(
         cells, cell("block", "Block", passing()), cell(act, "GELU", failing(), causes=causes),
         correspondence=Correspondence(pairs, weights), sides=["interpreter"],
     )  # fmt: skip
-    found.cells["block.drop"].presence = PASSED_ON
-    return found
+    faulty_report.cells["block.drop"].presence = PASSED_ON
+    return faulty_report
 
 
 def texts_of(page: Parsed, tag: str) -> list[str]:
@@ -85,19 +85,19 @@ def test_pairs_are_collapsed_below_their_counts() -> None:
 
 
 def test_many_pairs_are_cut_and_counted() -> None:
-    found = with_hunks(Hunk((OURS,), (THEIRS,)))
+    faulty_report = with_hunks(Hunk((OURS,), (THEIRS,)))
     pairs = [PairedCell(f"c{number}", "C", f"d{number}", "D", "values") for number in range(MOST)]
-    found.correspondence = found.correspondence.joined(Correspondence(pairs))
-    table = found.page().pairing
+    faulty_report.correspondence = faulty_report.correspondence.joined(Correspondence(pairs))
+    table = faulty_report.page().pairing
     assert table is not None
     assert (len(table.cells), table.left_out) == (MOST, 4)
-    assert "and 4 more, which the JSON report has" in to_html(found.page())
+    assert "and 4 more, which the JSON report has" in to_html(faulty_report.page())
 
 
 def test_cells_paired_by_their_paths_need_no_table() -> None:
-    found = report({"": "Net"}, cell("", "Net", failing()))
-    assert found.page().pairing is None
-    assert "What was paired how" not in to_html(found.page())
+    report_by_paths = report({"": "Net"}, cell("", "Net", failing()))
+    assert report_by_paths.page().pairing is None
+    assert "What was paired how" not in to_html(report_by_paths.page())
 
 
 @pytest.fixture(scope="module")

@@ -62,10 +62,10 @@ def refused(target: str) -> str:
 
 
 def test_a_file_gives_the_module_and_its_arguments(write: Write) -> None:
-    found = load(write(GOOD))
-    assert isinstance(found.module, nn.Linear)
-    assert [tuple(argument.shape) for argument in found.args] == [(4, 3)]
-    assert (found.kwargs, found.loss, found.dynamic_shapes, found.name) == ({}, None, None, "net.py")
+    model = load(write(GOOD))
+    assert isinstance(model.module, nn.Linear)
+    assert [tuple(argument.shape) for argument in model.args] == [(4, 3)]
+    assert (model.kwargs, model.loss, model.dynamic_shapes, model.name) == ({}, None, None, "net.py")
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names of files are Unicode there")
@@ -83,17 +83,17 @@ def test_a_name_that_is_not_utf8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_seed_decides_the_weights_and_the_inputs(write: Write) -> None:
     target = write(GOOD)
-    one, same, other = load(target, seed=7), load(target, seed=7), load(target, seed=8)
-    assert torch.equal(one.module.weight, same.module.weight)  # type: ignore[arg-type]
-    assert torch.equal(one.args[0], same.args[0])
-    assert not torch.equal(one.module.weight, other.module.weight)  # type: ignore[arg-type]
+    first, same, other_seed = load(target, seed=7), load(target, seed=7), load(target, seed=8)
+    assert torch.equal(first.module.weight, same.module.weight)  # type: ignore[arg-type]
+    assert torch.equal(first.args[0], same.args[0])
+    assert not torch.equal(first.module.weight, other_seed.module.weight)  # type: ignore[arg-type]
 
 
 def test_another_factory_of_the_file(write: Write) -> None:
     target = write(GOOD + "\ndef wide():\n    return nn.Linear(3, 50)\n")
-    found = load(f"{target}:wide")
-    assert found.module.out_features == 50
-    assert found.name == "net.py:wide"
+    model = load(f"{target}:wide")
+    assert model.module.out_features == 50
+    assert model.name == "net.py:wide"
 
 
 def test_a_dotted_module(write: Write) -> None:
@@ -105,9 +105,9 @@ def test_a_dotted_module(write: Write) -> None:
 
 def test_values_instead_of_functions(write: Write) -> None:
     source = "import torch\nmodel = torch.nn.Linear(3, 2)\ninputs = (torch.ones(1, 3),)\n"
-    found = load(write(source))
-    assert isinstance(found.module, nn.Linear)
-    assert torch.equal(found.args[0], torch.ones(1, 3))
+    model = load(write(source))
+    assert isinstance(model.module, nn.Linear)
+    assert torch.equal(model.args[0], torch.ones(1, 3))
 
 
 def test_a_class_is_a_factory(write: Write) -> None:
@@ -127,21 +127,21 @@ def test_a_class_is_a_factory(write: Write) -> None:
     ],
 )
 def test_inputs_are_positional_or_named(write: Write, value: str, args: object, kwargs: object) -> None:
-    found = load(write(f"from torch import nn\nmodel = nn.Identity()\ninputs = {value}\n"))
-    assert (found.args, found.kwargs) == (args, kwargs)
+    model = load(write(f"from torch import nn\nmodel = nn.Identity()\ninputs = {value}\n"))
+    assert (model.args, model.kwargs) == (args, kwargs)
 
 
 def test_one_tensor_is_one_argument(write: Write) -> None:
-    found = load(write(GOOD.replace("(torch.randn(4, 3),)", "torch.zeros(4, 3)")))
-    (argument,) = found.args
+    model = load(write(GOOD.replace("(torch.randn(4, 3),)", "torch.zeros(4, 3)")))
+    (argument,) = model.args
     assert torch.equal(argument, torch.zeros(4, 3))
 
 
 def test_loss_and_dynamic_shapes(write: Write) -> None:
-    found = load(write(GOOD + "\ndef loss(outputs): return outputs.sum()\ndynamic_shapes = ({0: 'batch'},)\n"))
-    assert found.loss is not None
-    assert found.loss(torch.ones(3)) == 3
-    assert found.dynamic_shapes == ({0: "batch"},)
+    model = load(write(GOOD + "\ndef loss(outputs): return outputs.sum()\ndynamic_shapes = ({0: 'batch'},)\n"))
+    assert model.loss is not None
+    assert model.loss(torch.ones(3)) == 3
+    assert model.dynamic_shapes == ({0: "batch"},)
 
 
 def test_dynamic_shapes_from_a_function(write: Write) -> None:
@@ -158,14 +158,14 @@ def test_its_classes_know_their_module_and_source(write: Write) -> None:
     source = GOOD + "\nfrom dataclasses import dataclass\n@dataclass\nclass Sizes:\n    width: 'int' = 3\n"
     module = sys.modules[load(write("from __future__ import annotations\n" + source)).module.__class__.__module__]
     assert module is sys.modules["torch.nn.modules.linear"]
-    (found,) = (m for name, m in sys.modules.items() if name.startswith("net") and hasattr(m, "Sizes"))
-    assert found.Sizes().width == 3
+    (file_module,) = (m for name, m in sys.modules.items() if name.startswith("net") and hasattr(m, "Sizes"))
+    assert file_module.Sizes().width == 3
 
 
 def test_two_files_of_one_name(write: Write) -> None:
-    one = load(write(GOOD, "a/net.py"))
-    other = load(write(GOOD.replace("(3, 2)", "(3, 7)"), "b/net.py"))
-    assert (one.module.out_features, other.module.out_features) == (2, 7)
+    first = load(write(GOOD, "a/net.py"))
+    second = load(write(GOOD.replace("(3, 2)", "(3, 7)"), "b/net.py"))
+    assert (first.module.out_features, second.module.out_features) == (2, 7)
 
 
 def test_a_file_named_like_a_loaded_module_leaves_that_alone(write: Write) -> None:
@@ -357,9 +357,9 @@ def test_loss_is_no_function(write: Write) -> None:
 
 
 def test_loss_raises(write: Write) -> None:
-    found = load(write(GOOD + "\ndef loss(outputs):\n    return {}['logits']\n")).loss
-    assert found is not None
+    loss = load(write(GOOD + "\ndef loss(outputs):\n    return {}['logits']\n")).loss
+    assert loss is not None
     with pytest.raises(
         UsageError, match=r"net.py raised KeyError when loss\(outputs\) was called:\n  net.py:12: return"
     ):
-        found(torch.ones(3))
+        loss(torch.ones(3))

@@ -77,7 +77,7 @@ def test_a_file_agrees_with_itself_on_probes_too(tmp_path: Path, kind: str) -> N
 
 @pytest.mark.parametrize(("kind", "times"), [("Loop", 3), ("function", 2)])
 def test_each_iteration_and_call_draws_its_own_numbers(tmp_path: Path, kind: str, times: int) -> None:
-    once, repeated = (_results(written(tmp_path, "model", model(BODIES[one]))) for one in ("RandomNormalLike", kind))
+    once, repeated = (_results(written(tmp_path, "model", model(BODIES[name]))) for name in ("RandomNormalLike", kind))
     assert not np.isclose(repeated, times * once).any()
 
 

@@ -19,15 +19,15 @@ from cellbridge.parity.report.report import Report
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each time that bounds were computed: whether any was."""
-    found: list[bool] = []
+    outcomes: list[bool] = []
     compute = Noise.compute_bounds
 
     def observed(noise: Noise, paths: Iterable[str]) -> bool:
-        found.append(compute(noise, paths))
-        return found[-1]
+        outcomes.append(compute(noise, paths))
+        return outcomes[-1]
 
     monkeypatch.setattr(Noise, "compute_bounds", observed)
-    return found
+    return outcomes
 
 
 class Network(nn.Module):

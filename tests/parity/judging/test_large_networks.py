@@ -33,9 +33,9 @@ X = torch.randn(4, 6, generator=torch.manual_seed(1))
 
 
 def report_on(slope: float) -> dict[str, Any]:
-    found = parity.compare(Network(), from_torch(Network(slope), (X,)), (X,))
-    assert found.ok == (slope == 0.1)
-    return found.to_dict()
+    report = parity.compare(Network(), from_torch(Network(slope), (X,)), (X,))
+    assert report.ok == (slope == 0.1)
+    return report.to_dict()
 
 
 @pytest.mark.causes

@@ -46,5 +46,5 @@ def test_what_passes_is_not_measured() -> None:
 
 def test_a_measure_that_is_not_wanted_is_not_made() -> None:
     bar = [1.0]
-    assert remeasure(True, over(bar), (lambda found: False, raising(bar, [8.0])))
+    assert remeasure(True, over(bar), (lambda result: False, raising(bar, [8.0])))
     assert bar == [1.0]

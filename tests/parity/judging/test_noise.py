@@ -38,20 +38,20 @@ def test_noise_is_of_the_size_of_the_dtype() -> None:
 
 def test_more_runs_never_lower_it_and_come_to_an_end() -> None:
     noise = _noise()
-    seen = [noise.error(ROOT)]
+    errors = [noise.error(ROOT)]
     while noise.sample():
-        seen.append(noise.error(ROOT))
-    assert seen == sorted(seen)
-    assert seen[-1] > seen[0]
-    assert noise.samples["rounding"] == MAX_SAMPLES == len(seen)
+        errors.append(noise.error(ROOT))
+    assert errors == sorted(errors)
+    assert errors[-1] > errors[0]
+    assert noise.samples["rounding"] == MAX_SAMPLES == len(errors)
 
 
 def test_the_jitter_is_a_rounding_error_and_reproducible() -> None:
-    one, other = _noise(isolated=True), _noise(isolated=True)
-    for noise in (one, other):
+    first, second = _noise(isolated=True), _noise(isolated=True)
+    for noise in (first, second):
         while noise.sample():
             pass
-    assert one.error(ROOT) == other.error(ROOT) < 1e-5
+    assert first.error(ROOT) == second.error(ROOT) < 1e-5
 
 
 @pytest.mark.parametrize("isolated", [False, True])
@@ -179,8 +179,8 @@ OTHERS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]]
 def test_what_two_modules_round_to_float32_is_no_fault_and_hides_none(name: str, swapped: bool) -> None:
     x = (torch.randn(5, 6),)
     for pairs, passes in ((ALIKE, True), (OTHERS, False)):
-        one, other = map(Rounded, reversed(pairs[name]) if swapped else pairs[name])
-        assert compare(one, other, x).ok is passes
+        reference, candidate = map(Rounded, reversed(pairs[name]) if swapped else pairs[name])
+        assert compare(reference, candidate, x).ok is passes
 
 
 def test_inner_values_are_moved_where_the_inputs_are_integers() -> None:

@@ -104,8 +104,8 @@ def test_what_one_side_keeps(reference: nn.Module, candidate: nn.Module, summary
 
 
 def test_a_flag_that_makes_the_reference_keep_the_same() -> None:
-    one, other = (network(Scale(first=first)) for first in (False, True))
-    assert only_cause(parity.compare(one, other, (X,))).attribute == "first"
+    reference, candidate = (network(Scale(first=first)) for first in (False, True))
+    assert only_cause(parity.compare(reference, candidate, (X,))).attribute == "first"
 
 
 def test_a_value_that_is_out_of_date() -> None:
@@ -115,8 +115,8 @@ def test_a_value_that_is_out_of_date() -> None:
                 self.scale = x.abs().mean()
             return x / self.scale
 
-    one, other = network(Scale(first=False)), network(Keeps(first=False))
-    cause = only_cause(parity.compare(one, other, (X,)))
+    reference, candidate = network(Scale(first=False)), network(Keeps(first=False))
+    cause = only_cause(parity.compare(reference, candidate, (X,)))
     needed = "the candidate keeps self.scale from one call to the next, the reference keeps something else there"
     assert cause.summary == needed
 
@@ -134,17 +134,17 @@ def test_a_state_that_shows_in_the_third_call() -> None:
             self.mean = new if self.mean is None else (self.mean + new) / 2
             return y
 
-    one, other = (network(kind(0.1, at_zero=False)) for kind in (Moving, Other))
-    assert parity.compare(one, other, (X,)).ok
-    cause = only_cause(parity.compare(one, other, (X,), probe=True))
+    reference, candidate = (network(kind(0.1, at_zero=False)) for kind in (Moving, Other))
+    assert parity.compare(reference, candidate, (X,)).ok
+    cause = only_cause(parity.compare(reference, candidate, (X,), probe=True))
     assert cause.summary == "a call leaves another self.mean in the candidate than in the reference"
     assert (cause.calls, cause.proof) == (2, "without that, after 2 calls before, the Cells agree exactly in outputs")
 
 
 def test_calls_before_compute_with_their_own_values() -> None:
     """A Cell that keeps what it got first fails by itself, not only end to end."""
-    one, other = network(Scale(first=False)), network(Scale(first=True))
-    report = parity.compare(one, other, (X,))
+    reference, candidate = network(Scale(first=False)), network(Scale(first=True))
+    report = parity.compare(reference, candidate, (X,))
     assert {c.feeding for c in report.cells["1"].failures} == {"isolated"}
 
 
@@ -180,8 +180,8 @@ def test_a_table_that_is_too_short_for_the_next_call() -> None:
             self.positions = getattr(self, "positions", torch.arange(x.shape[1]))
             return x + self.positions[:, None]
 
-    one, other = network(Positions()), network(FirstPositions())
-    report = parity.compare(one, other, (torch.randn(2, 7, 3),), probe=True)
+    reference, candidate = network(Positions()), network(FirstPositions())
+    report = parity.compare(reference, candidate, (torch.randn(2, 7, 3),), probe=True)
     assert "in a second call with size 1 in place of 7" in " ".join(str(report).split())
     (cause,) = report.cells[""].causes  # with one row, which every table is long enough for, no Cell alone is wrong
     assert cause.summary == "the candidate keeps 1.positions from one call to the next, the reference doesn't"

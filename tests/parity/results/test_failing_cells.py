@@ -48,7 +48,7 @@ REPORTS: dict[str, tuple[Report, set[str]]] = {
 
 def of_json(of: Report) -> set[str]:
     document = json.loads(json.dumps(of.to_dict()))
-    by_verdict = {one["path"] for one in document["cells"] if one["verdict"] in (FAIL, NOT_COMPARED)}
+    by_verdict = {entry["path"] for entry in document["cells"] if entry["verdict"] in (FAIL, NOT_COMPARED)}
     assert by_verdict == set(document["failing"])
     return by_verdict
 
@@ -59,8 +59,8 @@ def of_junit(of: Report) -> set[str]:
 
 
 def of_pytest(of: Report) -> set[str]:
-    found = outcomes(of, [(path, side) for path in CELLS for side in SIDES])
-    return {path for (path, _), (outcome, _) in found.items() if outcome == FAIL}
+    item_outcomes = outcomes(of, [(path, side) for path in CELLS for side in SIDES])
+    return {path for (path, _), (outcome, _) in item_outcomes.items() if outcome == FAIL}
 
 
 VIEWS: dict[str, Callable[[Report], set[str]]] = {

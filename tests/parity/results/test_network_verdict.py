@@ -57,10 +57,10 @@ def raises(self: Any, x: Tensor) -> Tensor:
 def test_of_two_modules(forwards: dict[str, Any], verdict: str, because: str) -> None:
     candidate = network(**forwards)
     report = parity.compare(network(), candidate, (X,))
-    found = report.network_verdict
-    assert found.verdict == verdict
-    assert because in found.because
-    assert f"the network as a whole: {found.sentence}" in " ".join(str(report).split())
+    judgement = report.network_verdict
+    assert judgement.verdict == verdict
+    assert because in judgement.because
+    assert f"the network as a whole: {judgement.sentence}" in " ".join(str(report).split())
     assert report.to_dict()["network_verdict"]["verdict"] == verdict
 
 
@@ -109,8 +109,8 @@ def test_what_decides(comparisons: list[Any], verdict: str) -> None:
 
 def test_the_worst_side_counts() -> None:
     comparisons = [("", passing(**END)), ("", failing(**END, side="onnxruntime", check="meaning"))]
-    found = network_verdict(["interpreter", "onnxruntime"], comparisons)
-    assert (found.verdict, found.side) == (NOT_SAME, "onnxruntime")
+    judgement = network_verdict(["interpreter", "onnxruntime"], comparisons)
+    assert (judgement.verdict, judgement.side) == (NOT_SAME, "onnxruntime")
 
 
 def test_boundaries_of_inner_cells_do_not_count() -> None:

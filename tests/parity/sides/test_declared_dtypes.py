@@ -56,8 +56,8 @@ def test_dtypes_are_those_of_the_working_run(expression: str, working: torch.dty
     expected = compute(torch.ones(2, 3, dtype=working))
     x = torch.ones(2, 3, dtype=torch.float64)
     with DoublePrecision(working):
-        found = compute(x)
-    assert found == expected
+        result = compute(x)
+    assert result == expected
 
 
 def test_kept_dtypes_are_told() -> None:
@@ -128,5 +128,5 @@ def test_following_autocast_draws_no_random_numbers() -> None:
         expected = F.dropout(x, 0.5)
         torch.manual_seed(0)
         with DoublePrecision(torch.float32):
-            found = F.dropout(x, 0.5)
-    assert torch.equal(found, expected)
+            result = F.dropout(x, 0.5)
+    assert torch.equal(result, expected)

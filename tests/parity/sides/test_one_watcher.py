@@ -30,22 +30,22 @@ def sources() -> Iterator[tuple[str, ast.Module]]:
 
 
 def test_boundaries_of_modules_are_watched_in_one_place() -> None:
-    found = {
+    watching_files = {
         file
         for file, tree in sources()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in HOOKS
     }
-    assert found == set(WATCHERS)
+    assert watching_files == set(WATCHERS)
 
 
 def test_nothing_but_the_format_is_imported_from_the_recorder() -> None:
-    found = {
+    imports = {
         (file, alias.name)
         for file, tree in sources()
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "") == "recorder"
         for alias in node.names
     }
-    assert found
-    assert {(file, name) for file, name in found if name not in FORMAT} == set()
+    assert imports
+    assert {(file, name) for file, name in imports if name not in FORMAT} == set()

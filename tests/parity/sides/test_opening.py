@@ -46,14 +46,14 @@ ELSEWHERE = {
 
 def asks(path: Path) -> int:
     """The number of times that a file asks whether something is a network of a class."""
-    found = 0
+    count = 0
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
             parts = [part for part in ast.walk(node.args[1]) if isinstance(part, (ast.Name, ast.Attribute))]
             names = {part.id if isinstance(part, ast.Name) else part.attr for part in parts}
             # nnx.Module: a part of a network in JAX
-            found += bool(names & CLASSES) and not any(ast.unparse(part) == "nnx.Module" for part in parts)
-    return found
+            count += bool(names & CLASSES) and not any(ast.unparse(part) == "nnx.Module" for part in parts)
+    return count
 
 
 def test_one_place_asks_what_a_network_is() -> None:

@@ -31,8 +31,8 @@ def test_tensors_and_dtypes_are_double(tree: Any) -> None:
     def double(leaf: Any) -> Any:
         return torch.float64 if isinstance(leaf, torch.dtype) else leaf.double()
 
-    found = in_double(tree)
+    double_tree = in_double(tree)
     expected = pytree.tree_map_only((torch.Tensor, torch.dtype), double, tree)
-    assert str(found) == str(expected)
-    assert "float32" not in str(found)
-    assert type(found) is type(expected)
+    assert str(double_tree) == str(expected)
+    assert "float32" not in str(double_tree)
+    assert type(double_tree) is type(expected)

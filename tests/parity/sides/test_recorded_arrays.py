@@ -23,22 +23,26 @@ def records(module: nn.Module, dtype: str = "float64", feed: Records | None = No
     return TorchSide("torch", module, (X,), {}).run(run)
 
 
-def array(found: Records, path: str, kind: str, slot: str = "result") -> Any:
-    return found.values[Key(path, 0, kind, slot)]
+def array(run_records: Records, path: str, kind: str, slot: str = "result") -> Any:
+    return run_records.values[Key(path, 0, kind, slot)]
 
 
 @pytest.mark.parametrize("fed", [False, True])
 def test_a_tensor_is_recorded_once(fed: bool) -> None:
     module = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.Tanh()), nn.Linear(4, 2))
-    found = records(module)
+    run_records = records(module)
     if fed:
-        found = records(module, "float32", found)
-    assert array(found, "0.1", INPUT, "input") is not array(found, "0.1", OUTPUT)
+        run_records = records(module, "float32", run_records)
+    assert array(run_records, "0.1", INPUT, "input") is not array(run_records, "0.1", OUTPUT)
     if not fed:
-        assert array(found, "", OUTPUT) is array(found, "1", OUTPUT)
-        assert array(found, "0", OUTPUT) is array(found, "0.1", OUTPUT) is array(found, "1", INPUT, "input")
-        assert array(found, "0", OUTPUT_GRADIENT) is array(found, "1", INPUT_GRADIENT, "input")
-    np.testing.assert_array_equal(array(found, "0", OUTPUT), array(found, "1", INPUT, "input"))
+        assert array(run_records, "", OUTPUT) is array(run_records, "1", OUTPUT)
+        assert (
+            array(run_records, "0", OUTPUT)
+            is array(run_records, "0.1", OUTPUT)
+            is array(run_records, "1", INPUT, "input")
+        )
+        assert array(run_records, "0", OUTPUT_GRADIENT) is array(run_records, "1", INPUT_GRADIENT, "input")
+    np.testing.assert_array_equal(array(run_records, "0", OUTPUT), array(run_records, "1", INPUT, "input"))
 
 
 class InPlace(nn.Module):
@@ -53,8 +57,8 @@ class InPlace(nn.Module):
 
 
 def test_what_is_changed_in_place_is_recorded_anew() -> None:
-    found = records(InPlace())
-    before, after = array(found, "first", OUTPUT), array(found, "second", INPUT, "input")
+    run_records = records(InPlace())
+    before, after = array(run_records, "first", OUTPUT), array(run_records, "second", INPUT, "input")
     np.testing.assert_array_equal(after, 2 * before)
 
 

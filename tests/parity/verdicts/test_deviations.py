@@ -23,28 +23,28 @@ def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> An
 def _pairs() -> list[tuple[Any, Any]]:
     """Arrays of all kinds of numbers, that differ here and there."""
     rng = np.random.default_rng(0)
-    found = []
+    pairs = []
     for dtype in (np.float64, np.float32, np.float16, ml_dtypes.bfloat16):
         for shape in ((), (1,), (7,), (2, 3, 4)):
             truth = rng.choice(SPECIAL, shape)
             other = np.where(rng.random(shape) < 0.3, rng.choice(SPECIAL, shape), truth)
             with np.errstate(over="ignore"):
-                found.append((np.asarray(other).astype(dtype), np.asarray(truth)))
-    return found
+                pairs.append((np.asarray(other).astype(dtype), np.asarray(truth)))
+    return pairs
 
 
 @pytest.mark.parametrize("pair", range(16))
 def test_the_largest_error_is_where_it_is_said_to_be(pair: int) -> None:
     other, truth = _pairs()[pair]
-    found, index = error(other, truth)
+    largest, index = error(other, truth)
     a, b = other.astype(np.float64), truth
     with np.errstate(invalid="ignore"):
         apart = np.abs(a - b)
     apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.where(np.isfinite(apart), apart, np.inf))
-    assert found == apart.max()
+    assert largest == apart.max()
     assert index is not None
-    assert apart[index] == found
-    assert index == tuple(np.argwhere(apart == found)[0].tolist())
+    assert apart[index] == largest
+    assert index == tuple(np.argwhere(apart == largest)[0].tolist())
 
 
 def test_transposed_and_expanded_arrays() -> None:

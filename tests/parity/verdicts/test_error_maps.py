@@ -15,26 +15,26 @@ def test_the_first_plane_is_where_the_error_is_narrow() -> None:
     truth = np.random.default_rng(0).normal(size=(3, 8, 6, 5))
     wrong = truth.copy()
     wrong[:, 2, :, 4] += 2.0
-    found = error_map(wrong, truth, truth, BAR, (1, 2, 3, 4))
-    assert found is not None
-    first = found.planes[0]
+    errors = error_map(wrong, truth, truth, BAR, (1, 2, 3, 4))
+    assert errors is not None
+    first = errors.planes[0]
     assert first.axes == (1, 3)
     assert first.sizes == (8, 5)
     assert {(y, x) for y, row in enumerate(first.tiles) for x, tile in enumerate(row) if tile > 1} == {(2, 4)}
-    assert len(found.planes) == 6
-    assert found.counts == (3 * 6 * 39, 0, 0, 0, 0, 0, 18, 0)
+    assert len(errors.planes) == 6
+    assert errors.counts == (3 * 6 * 39, 0, 0, 0, 0, 0, 18, 0)
 
 
 def test_the_window_has_the_worst_element() -> None:
     truth = np.arange(2 * 10 * 12, dtype=np.float64).reshape(2, 10, 12)
     wrong = truth.copy()
     wrong[1, 9, 0] = -5.0
-    found = error_map(wrong, truth, truth, BAR, (1, 9, 0))
-    assert found is not None
-    assert found.corner == (10 - WINDOW[0], 0)
-    assert np.shape(found.reference_values) == np.shape(found.candidate_values) == WINDOW
-    assert found.candidate_values[-1][0] == -5.0
-    assert found.reference_values[-1][0] == truth[1, 9, 0]
+    errors = error_map(wrong, truth, truth, BAR, (1, 9, 0))
+    assert errors is not None
+    assert errors.corner == (10 - WINDOW[0], 0)
+    assert np.shape(errors.reference_values) == np.shape(errors.candidate_values) == WINDOW
+    assert errors.candidate_values[-1][0] == -5.0
+    assert errors.reference_values[-1][0] == truth[1, 9, 0]
 
 
 def test_other_shapes() -> None:
@@ -42,26 +42,26 @@ def test_other_shapes() -> None:
         truth = np.zeros(shape)
         wrong = truth.copy()
         wrong[index] = 1.0
-        found = error_map(wrong, truth, truth, BAR, index)
-        assert found is not None
-        assert sum(found.counts) == truth.size
-        assert all(max(max(row) for row in plane.tiles) == 1 / BAR for plane in found.planes)
-        assert 1.0 in [value for row in found.candidate_values for value in row]
+        errors = error_map(wrong, truth, truth, BAR, index)
+        assert errors is not None
+        assert sum(errors.counts) == truth.size
+        assert all(max(max(row) for row in plane.tiles) == 1 / BAR for plane in errors.planes)
+        assert 1.0 in [value for row in errors.candidate_values for value in row]
 
 
 def test_nan_and_infinity_are_infinitely_wrong_unless_both_have_them() -> None:
     truth = np.array([[np.nan, np.inf, 1.0], [0.0, 0.0, 2.0]])
     wrong = np.array([[np.nan, np.inf, np.nan], [np.inf, 0.0, 2.0]])
-    found = error_map(wrong, truth, truth, BAR, (0, 2))
-    assert found is not None
-    assert found.planes[0].tiles == ((0.0, 0.0, np.inf), (np.inf, 0.0, 0.0))
+    errors = error_map(wrong, truth, truth, BAR, (0, 2))
+    assert errors is not None
+    assert errors.planes[0].tiles == ((0.0, 0.0, np.inf), (np.inf, 0.0, 0.0))
 
 
 def test_whole_numbers_have_no_bar() -> None:
     truth = np.array([1, 2, 3])
-    found = error_map(np.array([1, 5, 3]), truth, truth, 0.0, (1,))
-    assert found is not None
-    assert found.planes[0].tiles == ((0.0, np.inf, 0.0),)
+    errors = error_map(np.array([1, 5, 3]), truth, truth, 0.0, (1,))
+    assert errors is not None
+    assert errors.planes[0].tiles == ((0.0, np.inf, 0.0),)
 
 
 def test_there_is_none_of_nothing_and_of_very_much() -> None:
@@ -76,9 +76,9 @@ def test_every_element_is_in_the_tile_that_the_page_says(height: int, width: int
     truth = np.zeros((height, width))
     wrong = truth.copy()
     wrong[y, x] = 1.0
-    found = error_map(wrong, truth, truth, BAR, (y, x))
-    assert found is not None
-    (plane,) = found.planes
+    errors = error_map(wrong, truth, truth, BAR, (y, x))
+    assert errors is not None
+    (plane,) = errors.planes
     ((row, column),) = np.argwhere(np.asarray(plane.tiles) > 1)
     for tile, tiles, size, index in ((row, TILES[0], height, y), (column, TILES[1], width, x)):
         count = min(tiles, size)

@@ -52,10 +52,10 @@ def test_rounding_within_the_bar_passes(factor: float) -> None:
 def test_rounding_beyond_the_bar_fails_where_it_is_worst() -> None:
     candidate = TRUTH.copy()
     candidate[2] += 31 * UNIT
-    found = _rounding(candidate, noise=3 * UNIT)
-    assert (found["status"], found["index"]) == (FAIL, (2,))
-    assert found["ratio"] == pytest.approx(31 / 3)
-    assert (found["candidate_value"], found["truth"]) == (candidate[2], TRUTH[2])
+    result = _rounding(candidate, noise=3 * UNIT)
+    assert (result["status"], result["index"]) == (FAIL, (2,))
+    assert result["ratio"] == pytest.approx(31 / 3)
+    assert (result["candidate_value"], result["truth"]) == (candidate[2], TRUTH[2])
 
 
 def test_an_exact_reference_leaves_room_for_a_unit_in_the_last_place() -> None:
@@ -74,8 +74,8 @@ def test_integers_are_compared_exactly(check: str) -> None:
     other = truth.copy()
     other[1, 0] += 1
     assert judge(check, truth, truth, truth, 0.0, FLOAT32)["status"] == PASS
-    found = judge(check, other, truth, truth, 0.0, FLOAT32)
-    assert (found["status"], found["index"]) == (FAIL, (1, 0))
+    result = judge(check, other, truth, truth, 0.0, FLOAT32)
+    assert (result["status"], result["index"]) == (FAIL, (1, 0))
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
@@ -115,11 +115,11 @@ def test_what_large_numbers_stand_apart_from_is_judged_by_itself(check: str, rel
     candidate = np.where(SCORES > -1e8, SCORES * (1 + relative), SCORES)
     reference = SCORES.astype(np.float32)
     noise = reference_error(reference, SCORES)
-    found = judge(check, candidate, SCORES, reference, noise, FLOAT32)
-    assert found["status"] == status
+    result = judge(check, candidate, SCORES, reference, noise, FLOAT32)
+    assert result["status"] == status
     if status == FAIL:
-        assert found["index"] == (3,)
-        assert found["bar"] < 1e-3
+        assert result["index"] == (3,)
+        assert result["bar"] < 1e-3
 
 
 @pytest.mark.parametrize(("place", "added", "status"), [(2, 0.75, PASS), (2, -100.0, FAIL), (3, 1e-7, FAIL)])
@@ -146,8 +146,8 @@ def test_where_the_reference_overflows_the_candidate_may(value: float, status: s
     reference = np.array([1.0, np.inf, 2.0], np.float32)
     assert reference_error(reference, truth) == 0.0
     candidate = np.array([1.0, value, 2.0])
-    found = judge("rounding", candidate, truth, reference, reference_error(reference, truth), FLOAT32)
-    assert found["status"] == status
+    result = judge("rounding", candidate, truth, reference, reference_error(reference, truth), FLOAT32)
+    assert result["status"] == status
     candidate[2] = np.inf
     assert judge("rounding", candidate, truth, reference, 0.0, FLOAT32)["status"] == FAIL
 

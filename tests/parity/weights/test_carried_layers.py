@@ -164,10 +164,10 @@ def test_a_layer_inside_others(case: Case) -> None:
     module.block = torch.nn.Sequential(torch.nn.ReLU(), randomized(case.module))
     cell.inner = nn.SequentialCell([nn.ReLU(), case.cell])
     weights = carry(module, cell, pair_up(module, cell))
-    there = {
+    sources = {
         name: source if "module has none" in source else f"block.1.{source}" for name, source in case.carried.items()
     }
-    assert words(weights) == {f"inner.1.{name}": source for name, source in there.items()}
+    assert words(weights) == {f"inner.1.{name}": source for name, source in sources.items()}
 
 
 def test_every_layer_with_parameters_is_tried() -> None:

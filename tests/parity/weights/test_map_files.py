@@ -65,11 +65,11 @@ FORMS: dict[str, tuple[str, dict[str, Array], dict[str, Array]]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_form_in_both_directions(form: str) -> None:
-    toml, there, here = FORMS[form]
-    for arrays, wanted, back in ((there, here, False), (here, there, True)):
+    toml, torch_arrays, cell_arrays = FORMS[form]
+    for arrays, expected, back in ((torch_arrays, cell_arrays, False), (cell_arrays, torch_arrays, True)):
         made = converted(arrays, toml, back=back)
-        assert made.keys() == wanted.keys()
-        for name, array in wanted.items():
+        assert made.keys() == expected.keys()
+        for name, array in expected.items():
             np.testing.assert_array_equal(made[name], array)
 
 

@@ -52,10 +52,10 @@ def test_layers_are_one_line_and_say_the_same() -> None:
     ]
     assert "# a remark\n" in text
     weight_map = parse(tomllib.loads(text), "map.toml")
-    for wanted in (assemblies.keys(), None):  # as for a network, and for a checkpoint, that of the reference alone
-        ported = port_arrays(weight_map, reference, wanted)
+    for port_names in (assemblies.keys(), None):  # as for a network, and for a checkpoint, that of the reference alone
+        ported = port_arrays(weight_map, reference, port_names)
         of = {name: assembly.names for name, assembly in assemblies.items()}
-        assert ported.made_of == of | ({"h.bias": ("h.bias",)} if wanted is None else {})
+        assert ported.made_of == of | ({"h.bias": ("h.bias",)} if port_names is None else {})
         for name, assembly in assemblies.items():
             np.testing.assert_array_equal(ported.arrays[name], assembly.assemble(reference))
 
@@ -77,8 +77,8 @@ def test_a_pattern_says_nothing_of_other_names() -> None:
     assemblies = {f"layers.{n}.w": Assembly((f"h.{n}.w",)) for n in range(3)}
     reference = [assembly.names[0] for assembly in assemblies.values()]
     assert lines_of(map_text(assemblies, {}, [], [], reference)) == ['"h.*.w" = "layers.*.w"']
-    for here, there in (([*reference, "h.3.w"], []), (reference, ["layers.7.w"])):
-        assert len(lines_of(map_text(assemblies, {}, [], [], here, there))) == 3
+    for reference_names, port_names in (([*reference, "h.3.w"], []), (reference, ["layers.7.w"])):
+        assert len(lines_of(map_text(assemblies, {}, [], [], reference_names, port_names))) == 3
 
 
 def test_layers_that_are_made_otherwise_keep_their_lines() -> None:

@@ -162,10 +162,10 @@ def test_one_parameter_there_and_three_here() -> None:
     np.testing.assert_array_equal(np.concatenate(values), module.in_proj_weight.detach().numpy())
     assert weights.mismatches == []
     gradients: dict[int, Any] = {id(e.parameter): np.random.rand(*e.parameter.shape) for e in parts.values()}
-    there = weights.to_module(gradients)
+    module_gradients = weights.to_module(gradients)
     for kind in ("weight", "bias"):
-        wanted = [gradients[id(parts[f"{name}.{kind}"].parameter)] for name in "qkv"]
-        np.testing.assert_array_equal(there[f"in_proj_{kind}"], np.concatenate(wanted))
+        expected = [gradients[id(parts[f"{name}.{kind}"].parameter)] for name in "qkv"]
+        np.testing.assert_array_equal(module_gradients[f"in_proj_{kind}"], np.concatenate(expected))
 
 
 def test_a_parameter_used_in_part_is_said() -> None:

@@ -26,11 +26,11 @@ def names(links: tuple[Link, ...]) -> dict[str, str]:
     return {link.torch: " ".join(filter(None, [*link.cells, str(link.layout)])) for link in links}
 
 
-def there(shapes: Shapes, toml: str = "") -> dict[str, str]:
+def names_in_cells(shapes: Shapes, toml: str = "") -> dict[str, str]:
     return names(plan_to_cells(shapes, map_file.parse(tomllib.loads(toml), "the map")).links)
 
 
-def back(shapes: Shapes, toml: str = "") -> dict[str, str]:
+def names_in_torch(shapes: Shapes, toml: str = "") -> dict[str, str]:
     return names(plan_to_torch(shapes, map_file.parse(tomllib.loads(toml), "the map"), NOTHING).links)
 
 
@@ -65,22 +65,22 @@ def test_a_layer_gets_the_names_and_shapes_of_its_cell(layer: str, inside: bool)
     if inside:
         module, cell = torch.nn.Sequential(torch.nn.Sequential(module)), nn.SequentialCell([nn.SequentialCell([cell])])
     shapes = shapes_of(module)
-    wanted = {parameter.name: tuple(parameter.shape) for parameter in cell.get_parameters()}
+    cell_shapes = {parameter.name: tuple(parameter.shape) for parameter in cell.get_parameters()}
     arrays = {name: tensor.numpy() for name, tensor in module.state_dict().items()}
     made = {}
     plan = plan_to_cells(shapes, NOTHING)
     for link in plan.links:
         made |= {name: array.shape for name, array in link.to_cells(arrays).items()}
-    assert made == wanted
+    assert made == cell_shapes
     assert {d.name.rpartition(".")[2] for d in plan.drops} <= {"num_batches_tracked"}
     if layer == "conv of one axis":
         return  # a kernel of (1, 2) may be one of two axes: below
-    assert back(wanted) == names(plan.links)
+    assert names_in_torch(cell_shapes) == names(plan.links)
 
 
 def test_names_of_no_layer_stay() -> None:
     shapes = {"cls": (1, 1, 4), "block.gamma_1": (4,), "block.scale": (), "block.mix": (4, 4), "weight_g": (3,)}
-    assert there(shapes) == back(shapes) == {name: name for name in shapes}
+    assert names_in_cells(shapes) == names_in_torch(shapes) == {name: name for name in shapes}
 
 
 OPEN = {  # shapes, and the line that is proposed
@@ -97,34 +97,34 @@ OPEN = {  # shapes, and the line that is proposed
 def test_what_is_open_is_asked_for(case: str) -> None:
     shapes, line = OPEN[case]
     with pytest.raises(UsageError) as error:
-        there(shapes)
+        names_in_cells(shapes)
     lines = [text for text in proposed(error).splitlines() if not text.startswith("#")]
     assert lines == [line]
-    there(shapes, proposed(error))  # is a map file, and answers
+    names_in_cells(shapes, proposed(error))  # is a map file, and answers
 
 
 def test_a_square_matrix_among_transposed_ones_is_asked_for() -> None:
     square = {"proj.weight": (4, 4), "proj.bias": (4,)}
-    assert there(square) == {"proj.weight": "proj.weight", "proj.bias": "proj.bias"}
+    assert names_in_cells(square) == {"proj.weight": "proj.weight", "proj.bias": "proj.bias"}
     with pytest.raises(UsageError) as error:
-        there(square | {"up.weight": (4, 8), "up.bias": (8,)})
+        names_in_cells(square | {"up.weight": (4, 8), "up.bias": (8,)})
     assert '"proj.weight" = { transpose = true }' in proposed(error)
 
 
 def test_questions_that_are_alike_are_one_line() -> None:
     shapes = {f"layers.{i}.{name}.weight": (4, 4) for i in range(12) for name in ("q", "k")} | {"head.weight": (9, 4)}
     with pytest.raises(UsageError, match="what 25 of 25 parameters are in Cells") as error:
-        there(shapes)
+        names_in_cells(shapes)
     lines = tomllib.loads(proposed(error))
     assert list(lines) == ["layers.*.q.weight", "layers.*.k.weight", "head.weight"]
-    assert there(shapes, proposed(error)) == {name: name for name in shapes}
+    assert names_in_cells(shapes, proposed(error)) == {name: name for name in shapes}
 
 
 def test_a_pattern_takes_in_only_what_is_in_question() -> None:
     """`*.weight` would speak of `2.weight` too, which is known."""
     shapes = {"0.weight": (4, 4), "1.weight": (4, 4), "2.weight": (4, 4), "2.bias": (4,)}
     with pytest.raises(UsageError) as error:
-        there(shapes)
+        names_in_cells(shapes)
     assert list(tomllib.loads(proposed(error))) == ["0.weight", "1.weight"]
 
 
@@ -133,17 +133,17 @@ def test_batch_norm_of_three_axes() -> None:
     module, cell = torch.nn.Sequential(torch.nn.BatchNorm3d(4)), nn.SequentialCell([nn.BatchNorm3d(4)])
     shapes = shapes_of(module) | {"conv.weight": (4, 3, 2, 2, 2)}
     with pytest.raises(UsageError) as error:
-        there(shapes)
+        names_in_cells(shapes)
     assert '"0." = "0.bn2d."' in proposed(error)
-    wanted = {parameter.name for parameter in cell.get_parameters()}
-    made = there(shapes, proposed(error))
-    assert set(made.values()) == wanted | {"conv.weight"}
-    assert there(shapes, '"0." = "0."')["0.weight"] == "0.gamma"
-    here = dict.fromkeys(wanted, (4,)) | {"conv.weight": (4, 3, 2, 2, 2)}
+    cell_names = {parameter.name for parameter in cell.get_parameters()}
+    made = names_in_cells(shapes, proposed(error))
+    assert set(made.values()) == cell_names | {"conv.weight"}
+    assert names_in_cells(shapes, '"0." = "0."')["0.weight"] == "0.gamma"
+    cell_shapes = dict.fromkeys(cell_names, (4,)) | {"conv.weight": (4, 3, 2, 2, 2)}
     with pytest.raises(UsageError) as error:
-        back(here)
+        names_in_torch(cell_shapes)
     assert '"0." = "0.bn2d."' in proposed(error)
-    assert back(here, proposed(error)) == made
+    assert names_in_torch(cell_shapes, proposed(error)) == made
 
 
 # --- the way back -----------------------------------------------------------------------------------------------------
@@ -152,18 +152,18 @@ def test_batch_norm_of_three_axes() -> None:
 def test_a_flat_kernel_is_asked_for() -> None:
     for shape in ((4, 3, 1, 5), (4, 3, 1, 1)):
         with pytest.raises(UsageError) as error:
-            back({"conv.weight": shape})
-        assert back({"conv.weight": shape}, proposed(error)) == {"conv.weight": "conv.weight expand_dims = 2"}
+            names_in_torch({"conv.weight": shape})
+        assert names_in_torch({"conv.weight": shape}, proposed(error)) == {"conv.weight": "conv.weight expand_dims = 2"}
     among_images = {"point.weight": (4, 3, 1, 1), "conv.weight": (4, 3, 3, 3)}
-    assert back(among_images) == {name: name for name in among_images}
+    assert names_in_torch(among_images) == {name: name for name in among_images}
 
 
 @pytest.mark.parametrize("name", ["norm.gamma", "act.w"])
 def test_a_vector_alone_is_asked_for(name: str) -> None:
     with pytest.raises(UsageError) as error:
-        back({name: (4,)})
+        names_in_torch({name: (4,)})
     other = f"{name.partition('.')[0]}.weight"
-    assert back({name: (4,)}, proposed(error)) == {other: name}
+    assert names_in_torch({name: (4,)}, proposed(error)) == {other: name}
 
 
 def test_state_of_training_is_left_behind() -> None:
@@ -171,10 +171,10 @@ def test_state_of_training_is_left_behind() -> None:
     step = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.Adam(net.trainable_params()))
     shapes = {parameter.name: tuple(parameter.shape) for parameter in step.get_parameters()}
     plan = plan_to_torch(shapes, NOTHING, NOTHING)
-    assert names(plan.links) == back({p.name: tuple(p.shape) for p in net.get_parameters()})
+    assert names(plan.links) == names_in_torch({p.name: tuple(p.shape) for p in net.get_parameters()})
     assert {d.why for d in plan.drops} == {"state of training"}
     without_step = {"learning_rate": (), "moments.fc": (3,), "fc": (3,)}
-    assert back(without_step) == {name: name for name in without_step}
+    assert names_in_torch(without_step) == {name: name for name in without_step}
 
 
 # --- collisions -------------------------------------------------------------------------------------------------------
@@ -182,6 +182,6 @@ def test_state_of_training_is_left_behind() -> None:
 
 def test_two_of_one_name_are_refused() -> None:
     with pytest.raises(UsageError, match="both a and b would be named a"):
-        there({"a": (3,), "b": (3,)}, '"b" = "a"')
+        names_in_cells({"a": (3,), "b": (3,)}, '"b" = "a"')
     with pytest.raises(UsageError, match=r"both n.bias and n.beta would be named n\.bias"):
-        back({"n.gamma": (3,), "n.bias": (3,), "n.beta": (3,)})
+        names_in_torch({"n.gamma": (3,), "n.bias": (3,), "n.beta": (3,)})

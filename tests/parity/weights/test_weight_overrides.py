@@ -158,11 +158,11 @@ def test_the_way_back_of_axes(shape: list[int], data: st.DataObject) -> None:
     axes = tuple(data.draw(st.permutations(range(len(shape)))))
     array = np.arange(np.prod(shape, dtype=int), dtype=np.float64).reshape(shape)
     arrangement = Axes("w", tuple(shape), data.draw(st.sampled_from([None, axes])))
-    there = arrangement.to_cell({"w": array})
-    np.testing.assert_array_equal(arrangement.to_module(there)["w"], array)
+    cell_arrays = arrangement.to_cell({"w": array})
+    np.testing.assert_array_equal(arrangement.to_module(cell_arrays)["w"], array)
     by_function = UserFunction(lambda arrays: arrangement.to_cell(arrays), {"w": tuple(shape)})
-    np.testing.assert_array_equal(by_function.to_cell({"w": array}), there)
-    np.testing.assert_array_equal(by_function.to_module(there)["w"], array)
+    np.testing.assert_array_equal(by_function.to_cell({"w": array}), cell_arrays)
+    np.testing.assert_array_equal(by_function.to_module(cell_arrays)["w"], array)
 
 
 def test_the_way_back_of_several_in_one() -> None:

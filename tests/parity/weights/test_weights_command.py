@@ -34,12 +34,12 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def assert_same(one: State, other: State) -> None:
-    assert list(one) == list(other)
-    for name, tensor in one.items():
-        assert tensor.dtype == other[name].dtype, name
-        assert tensor.shape == other[name].shape, name
-        assert torch.equal(tensor, other[name]), name
+def assert_same(first: State, second: State) -> None:
+    assert list(first) == list(second)
+    for name, tensor in first.items():
+        assert tensor.dtype == second[name].dtype, name
+        assert tensor.shape == second[name].shape, name
+        assert torch.equal(tensor, second[name]), name
 
 
 def map_of(port: Port) -> list[str]:

@@ -45,9 +45,9 @@ def test_nothing_is_said_of_a_right_port(case: Case) -> None:
     "entry", ENTRIES, ids=lambda entry: f"{entry.layers[:1]}-{entry.cell_arguments}-{entry.module_arguments}"
 )
 def test_every_entry_has_a_case(entry: Difference) -> None:
-    found = [
+    cases = [
         case
         for case in CASES
         if entry.concerns(pair := LayerPair(case.module, case.wrong, case.inputs)) and entry.find(pair) is not None
     ]
-    assert found
+    assert cases

@@ -38,14 +38,16 @@ def test_layers_of_an_entry_exist(entry: Difference, library: object) -> None:
 )
 def test_arguments_said_to_be_the_same_are(entry: Difference, library: object) -> None:
     """What has no rule has the same name and default on both sides."""
-    here, there = first_cell_class(entry), torch_class(entry, library)
-    assert here is not None
-    assert there is not None
+    cell_class, module_class = first_cell_class(entry), torch_class(entry, library)
+    assert cell_class is not None
+    assert module_class is not None
     assert entry.cell_arguments == entry.module_arguments
-    ours, theirs = (inspect.signature(cls).parameters for cls in (here, there))
-    assert entry.cell_arguments in ours
+    cell_parameters, module_parameters = (inspect.signature(cls).parameters for cls in (cell_class, module_class))
+    assert entry.cell_arguments in cell_parameters
     given = [
-        parameters[entry.cell_arguments].default for parameters in (ours, theirs) if entry.cell_arguments in parameters
+        parameters[entry.cell_arguments].default
+        for parameters in (cell_parameters, module_parameters)
+        if entry.cell_arguments in parameters
     ]
     assert len(set(given)) == 1
 

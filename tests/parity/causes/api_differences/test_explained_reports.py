@@ -104,11 +104,11 @@ def test_a_right_port_is_not_explained() -> None:
 class Product(nn.Cell):
     """A Dense layer with a backward pass by hand."""
 
-    def __init__(self, factor: float, told: bool) -> None:
+    def __init__(self, factor: float, listed: bool) -> None:
         super().__init__()
         self.weight = Parameter(Tensor(np.zeros((4, 4), np.float32)))
         self.factor = factor
-        if told:
+        if listed:
             self.internal_params = [self.weight]
 
     def construct(self, x: Tensor) -> Tensor:
@@ -120,11 +120,11 @@ class Product(nn.Cell):
 
 def test_a_backward_pass_that_says_nothing_of_parameters() -> None:
     module, x = torch_nn.Linear(4, 4, bias=False), torch.randn(5, 4)
-    assert compare(module, Product(1.0, told=True), x).ok
-    (explanation,) = compare(module, Product(1.0, told=False), x).cells[""].explanations
+    assert compare(module, Product(1.0, listed=True), x).ok
+    (explanation,) = compare(module, Product(1.0, listed=False), x).cells[""].explanations
     assert explanation.startswith("its bprop returns no gradients of its Parameters: list them in internal_params")
     # the outputs are right, so that the weight isn't stored the other way
-    assert not compare(module, Product(0.9, told=True), x).cells[""].explanations
+    assert not compare(module, Product(0.9, listed=True), x).cells[""].explanations
 
 
 class Normalized(nn.Cell):

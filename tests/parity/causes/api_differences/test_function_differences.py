@@ -124,14 +124,14 @@ def name(value: Any) -> str:
 
 @pytest.mark.parametrize(("module", "wrong", "line", "right"), CASES, ids=name)
 def test_calls_in_a_block_are_explained(module: Any, wrong: Any, line: str, right: Any) -> None:
-    (found,) = explain(module(), wrong())
-    assert re.sub(r"blocks\.py:\d+", "@", found) == f"{wrong.__name__}: {line}"
+    (explanation,) = explain(module(), wrong())
+    assert re.sub(r"blocks\.py:\d+", "@", explanation) == f"{wrong.__name__}: {line}"
 
 
 def test_the_place_is_that_of_the_call() -> None:
-    (found,) = explain(blocks.Leaky(), blocks.LeakyWrong())
+    (explanation,) = explain(blocks.Leaky(), blocks.LeakyWrong())
     lines = inspect.getsource(blocks).splitlines()
-    places = [int(number) for number in re.findall(r"blocks\.py:(\d+)", found)]
+    places = [int(number) for number in re.findall(r"blocks\.py:(\d+)", explanation)]
     assert [lines[place - 1].strip() for place in places] == ["return ops.leaky_relu(x)", "return F.leaky_relu(x)"]
 
 
@@ -153,7 +153,7 @@ def test_every_entry_about_functions_has_a_case(entry: FunctionDifference) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "argument", "here", "there"),
+    ("name", "argument", "cell_default", "torch_default"),
     [
         ("leaky_relu", ("alpha", "negative_slope"), 0.2, 0.01),
         ("smooth_l1_loss", ("reduction", "reduction"), "none", "mean"),
@@ -161,7 +161,9 @@ def test_every_entry_about_functions_has_a_case(entry: FunctionDifference) -> No
         ("gelu", ("approximate", "approximate"), "none", None),
     ],
 )
-def test_defaults_are_those_of_the_functions(name: str, argument: tuple[str, str], here: Any, there: Any) -> None:
-    assert inspect.signature(getattr(ops, name)).parameters[argument[0]].default == here
-    if there is not None:
-        assert inspect.signature(getattr(F, name)).parameters[argument[1]].default == there
+def test_defaults_are_those_of_the_functions(
+    name: str, argument: tuple[str, str], cell_default: Any, torch_default: Any
+) -> None:
+    assert inspect.signature(getattr(ops, name)).parameters[argument[0]].default == cell_default
+    if torch_default is not None:
+        assert inspect.signature(getattr(F, name)).parameters[argument[1]].default == torch_default

@@ -259,9 +259,9 @@ def test_every_entry_about_optimizers_has_a_case(entry: Difference) -> None:
 def test_the_factor_of_the_first_step_without_bias_correction() -> None:
     """3.16, as the table says: measured."""
     weight = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
-    here = Parameter([0.0], name="weight")
-    reference, optimizer = torch.optim.AdamW([weight], 0.1, eps=1e-12), nn.AdamWeightDecay([here], 0.1, eps=1e-12)
+    parameter = Parameter([0.0], name="weight")
+    reference, optimizer = torch.optim.AdamW([weight], 0.1, eps=1e-12), nn.AdamWeightDecay([parameter], 0.1, eps=1e-12)
     weight.grad = torch.full((1,), 0.5, dtype=torch.float64)
     reference.step()
     optimizer((nn.Identity()(Parameter([0.5], name="g")),))
-    assert float(here.asnumpy()[0]) / weight.item() == pytest.approx(3.162, rel=1e-3)
+    assert float(parameter.asnumpy()[0]) / weight.item() == pytest.approx(3.162, rel=1e-3)

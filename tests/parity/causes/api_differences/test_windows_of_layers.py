@@ -25,13 +25,13 @@ def test_shapes_of_convolutions_are_predicted(data: Any, axes: int, transposed: 
     kernel, stride, dilation = (data.draw(st.integers(1, most)) for most in (4, 3, 2))
     mode = data.draw(st.sampled_from(["same", "valid", "pad"]))
     padding, more = data.draw(st.integers(0, 2)), {}
-    there = {"padding": padding, "bias": False, "stride": stride, "dilation": dilation}
+    torch_arguments = {"padding": padding, "bias": False, "stride": stride, "dilation": dilation}
     if mode == "pad":
         more["padding"] = data.draw(st.integers(0, 2))
     assume(not transposed or 2 * max(padding, more.get("padding", 0)) <= dilation * (kernel - 1))
     shape = (2, 3, *(data.draw(st.integers(8, 12)) for _ in range(axes)))
     suffix, prefix = ("Transpose", "Transpose") if transposed else ("", "")
-    module = getattr(torch.nn, f"Conv{prefix}{axes}d")(3, 4, kernel, **there)
+    module = getattr(torch.nn, f"Conv{prefix}{axes}d")(3, 4, kernel, **torch_arguments)
     cell = getattr(nn, f"Conv{axes}d{suffix}")(3, 4, kernel, stride, pad_mode=mode, dilation=dilation, **more)
     assert output_shapes(LayerPair(module, cell, (np.zeros(shape),))) == shapes(module, cell, shape)
 

@@ -144,7 +144,7 @@ def averaged(path: Path, *, by: float = 0, length: int | str = 7, frozen: bool =
     ]
     used = {name for node in nodes for name in node.input}
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, n]) for name, n in (("x", length), ("y", 1)))
-    graph = helper.make_graph(nodes, "g", [x], [y], [one for one in constants if one.name in used])
+    graph = helper.make_graph(nodes, "g", [x], [y], [constant for constant in constants if constant.name in used])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     return str(path)
 

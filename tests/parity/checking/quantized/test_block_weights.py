@@ -91,7 +91,7 @@ def changed(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[
     """Return a fault: the first stored tensor whose name ends so is changed."""
 
     def plant(model: onnx.ModelProto) -> None:
-        tensor = next(one for one in model.graph.initializer if one.name.endswith(name))
+        tensor = next(initializer for initializer in model.graph.initializer if initializer.name.endswith(name))
         array = numpy_helper.to_array(tensor)
         tensor.CopyFrom(numpy_helper.from_array(change(array.copy()).astype(array.dtype), tensor.name))
 
@@ -137,7 +137,7 @@ def test_a_fault_is_found_in_its_cell(float_file: Path, tmp_path: Path, name: st
 def test_nodes_that_are_malformed(float_file: Path, tmp_path: Path, attribute: str, value: int, message: str) -> None:
     quantize_blocks(float_file, tmp_path / "small.onnx")
     tensors, (node, _) = stored(tmp_path / "small.onnx")
-    next(one for one in node.attribute if one.name == attribute).i = value
+    next(proto for proto in node.attribute if proto.name == attribute).i = value
     with pytest.raises(ConversionError, match=message):
         block_weight(node, tensors)
 

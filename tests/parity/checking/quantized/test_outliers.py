@@ -73,8 +73,8 @@ def test_scales_for_each_channel_have_no_outlier(tmp_path: Path) -> None:
 
 
 def test_a_channel_of_values(tmp_path: Path) -> None:
-    found = notes(Few(), tmp_path, per_channel=True)
-    assert any("channel 7 of axis 1" in note for note in found), found
+    outlier_notes = notes(Few(), tmp_path, per_channel=True)
+    assert any("channel 7 of axis 1" in note for note in outlier_notes), outlier_notes
 
 
 def test_ordinary_networks_have_none(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_ordinary_networks_have_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("numbers", "scale", "found"),
+    ("numbers", "scale", "is_outlier"),
     [
         (np.array([[1.0, 1.0], [1.0, 1.0]]), 0.01, False),  # two channels have no median to differ from
         (np.array([[1.0], [1.0], [1.0], [99.0]]), 0.5, True),
@@ -103,5 +103,5 @@ def test_ordinary_networks_have_none(tmp_path: Path) -> None:
         (np.ones(4), 0.5, False),
     ],
 )
-def test_what_is_an_outlier(numbers: np.ndarray, scale: float, found: bool) -> None:
-    assert (outlier(channel_sizes(numbers), scale) is not None) == found
+def test_what_is_an_outlier(numbers: np.ndarray, scale: float, is_outlier: bool) -> None:
+    assert (outlier(channel_sizes(numbers), scale) is not None) == is_outlier

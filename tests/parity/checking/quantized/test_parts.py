@@ -58,8 +58,8 @@ def errors(source: str, right: str, file: str) -> dict[str, tuple[float, float]]
     return {name: (part.error, part.expected_error) for name, part in parts.items()}
 
 
-def require_explained(found: dict[str, tuple[float, float]]) -> None:
-    ratios = {name: actual / explained for name, (actual, explained) in found.items() if actual}
+def require_explained(errors: dict[str, tuple[float, float]]) -> None:
+    ratios = {name: actual / explained for name, (actual, explained) in errors.items() if actual}
     assert len(ratios) >= 3
     assert all(ratio < 1.6 for ratio in ratios.values()), ratios
     assert 0.6 < np.median(list(ratios.values())) < 1.3, ratios

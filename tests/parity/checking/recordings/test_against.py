@@ -33,8 +33,8 @@ def test_the_same_network_agrees_isolated_and_end_to_end(tmp_path: Path, dtype: 
     module, x = make()
     report = parity.compare(module, tmp_path / "other.rec", (x,))
     assert report.ok, str(report)
-    found = {(c.feeding, c.kind) for cell in report.cells.values() for c in cell.comparisons}
-    assert {("isolated", "output"), ("end to end", "output"), ("isolated", "parameter gradient")} <= found
+    kinds = {(c.feeding, c.kind) for cell in report.cells.values() for c in cell.comparisons}
+    assert {("isolated", "output"), ("end to end", "output"), ("isolated", "parameter gradient")} <= kinds
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -74,7 +74,7 @@ def test_the_cause_of_what_was_recorded_in_float32_is_proved(tmp_path: Path, nam
     record_elsewhere(tmp_path / "bad.rec", fault)
     module, x = make()
     report = parity.compare(module, tmp_path / "bad.rec", (x,), diagnose_seconds=60)
-    assert any(cause in found.summary for found in report.cells[path].causes), str(report)
+    assert any(cause in reported_cause.summary for reported_cause in report.cells[path].causes), str(report)
 
 
 @pytest.mark.slow

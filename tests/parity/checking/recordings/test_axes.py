@@ -21,8 +21,8 @@ CUBE = GENERATOR.standard_normal((2, 4, 4, 4))
 NOISE = GENERATOR.standard_normal((2, 4, 4, 4))
 
 
-def pair(own: Any, there: Any, *, known: bool = True) -> Pair:
-    return Pair(own, there.shape, lambda: there if known else None)
+def pair(reference: Any, candidate: Any, *, known: bool = True) -> Pair:
+    return Pair(reference, candidate.shape, lambda: candidate if known else None)
 
 
 def to_last(array: Any) -> Any:
@@ -36,7 +36,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize(
-    ("there", "others", "expected"),
+    ("candidate", "others", "expected"),
     [
         (CUBE, [], WHOLE),
         (CUBE, ["unlike"], WHOLE),
@@ -50,8 +50,8 @@ OTHERS = {
         (0 * CUBE, ["unlike"], LAST),
     ],
 )
-def test_the_order_of_axes(there: Any, others: list[str], expected: View | None) -> None:
-    pairs = {("", "output"): pair(CUBE, there)} | {(f"other.{name}", "output"): OTHERS[name] for name in others}
+def test_the_order_of_axes(candidate: Any, others: list[str], expected: View | None) -> None:
+    pairs = {("", "output"): pair(CUBE, candidate)} | {(f"other.{name}", "output"): OTHERS[name] for name in others}
     views, unknown = views_of(pairs)
     assert views.get(("", "output")) == expected
     assert unknown == ([("", "output")] if expected is None else [])

@@ -55,7 +55,7 @@ def test_common_mistakes_are_proved_with_values_alone(
     report = judge(reference, tmp_path / "bad.rec")
     assert causes(report) == [cause], str(report)
     # the gradients of the loss differ after the fault: the Cell is run with those that arrived there
-    assert all(one.gradients for cell in report.cells.values() for one in cell.causes)
+    assert all(reported_cause.gradients for cell in report.cells.values() for reported_cause in cell.causes)
 
 
 @pytest.mark.parametrize(

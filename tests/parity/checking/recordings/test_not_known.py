@@ -27,27 +27,27 @@ Entry = dict[str, Any]
 
 KEPT: dict[str, tuple[Callable[[Entry], bool], str]] = {
     "inputs and the first Cell": (
-        lambda one: one["role"] == "input" or one.get("cell", "") == "blocks.0.norm",
+        lambda entry: entry["role"] == "input" or entry.get("cell", "") == "blocks.0.norm",
         "doesn't have the network's outputs",
     ),
     "all but the outputs of the network": (
-        lambda one: (one["role"], one.get("cell")) != ("output", ""),
+        lambda entry: (entry["role"], entry.get("cell")) != ("output", ""),
         "doesn't have the network's outputs",
     ),
     "one of two outputs": (
-        lambda one: (one["role"], one.get("cell"), one["slot"]) != ("output", "", "['scores']"),
+        lambda entry: (entry["role"], entry.get("cell"), entry["slot"]) != ("output", "", "['scores']"),
         "doesn't have the network's output ['scores']",
     ),
     "the input of the network alone": (
-        lambda one: (one["role"], one.get("cell")) == ("input", ""),
+        lambda entry: (entry["role"], entry.get("cell")) == ("input", ""),
         "doesn't have the network's outputs",
     ),
     "parameters and an input alone": (
-        lambda one: one["role"] == "parameter" or (one["role"], one.get("cell")) == ("input", ""),
+        lambda entry: entry["role"] == "parameter" or (entry["role"], entry.get("cell")) == ("input", ""),
         "doesn't have the network's outputs",
     ),
     "gradients without outputs": (
-        lambda one: one["role"] != "output",
+        lambda entry: entry["role"] != "output",
         "doesn't have the network's outputs",
     ),
 }
@@ -71,7 +71,7 @@ def against(_: Path, candidate: Path) -> Report:
 
 def keep(recording: Path, kept: Callable[[Entry], bool]) -> None:
     index = json.loads((recording / "recording.json").read_text())
-    index["tensors"] = [one for one in index["tensors"] if kept(one)]
+    index["tensors"] = [entry for entry in index["tensors"] if kept(entry)]
     (recording / "recording.json").write_text(json.dumps(index))
 
 
@@ -167,15 +167,15 @@ def record_part(path: Path, grads: bool, kept: Callable[[Entry], bool]) -> None:
 
 
 PARTS: dict[str, tuple[bool, Callable[[Entry], bool], str]] = {
-    "no gradient": (False, lambda one: True, "part.rec has no gradients, so none were compared"),
+    "no gradient": (False, lambda entry: True, "part.rec has no gradients, so none were compared"),
     "the gradients of inputs alone": (
         True,
-        lambda one: not one["role"].startswith("parameter"),
+        lambda entry: not entry["role"].startswith("parameter"),
         "the gradients of 32 parameters, which weren't compared",
     ),
     "no gradient of the network's input": (
         True,
-        lambda one: (one["role"], one.get("cell")) != ("input_gradient", ""),
+        lambda entry: (entry["role"], entry.get("cell")) != ("input_gradient", ""),
         "1 tensor of others, which weren't compared",
     ),
 }
@@ -187,7 +187,7 @@ def test_gradients_that_one_side_lacks_are_said(reference: Path, tmp_path: Path,
     record_part(tmp_path / "part.rec", grads, kept)
     report = judge(reference, tmp_path / "part.rec")
     assert report.ok, str(report)
-    assert any(note in one for one in report.notes), report.notes
+    assert any(note in text for text in report.notes), report.notes
 
 
 def record_values(path: Path, x: Any, y: Any, calls: int = 1) -> None:

@@ -72,8 +72,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_process_agrees_with_the_network_alone(folder: Path, kind: str, rank: int) -> None:
     report = parity.judge(folder / "alone", folder / kind / f"rank-{rank}")
     assert report.ok, str(report)
-    found = {(c.kind, c.tensor) for cell in report.cells.values() for c in cell.comparisons}
-    assert {("parameter", "0.weight"), ("parameter gradient", "2.bias"), ("input gradient", "input")} <= found
+    compared_tensors = {(c.kind, c.tensor) for cell in report.cells.values() for c in cell.comparisons}
+    assert {
+        ("parameter", "0.weight"),
+        ("parameter gradient", "2.bias"),
+        ("input gradient", "input"),
+    } <= compared_tensors
 
 
 @pytest.mark.slow

@@ -112,8 +112,8 @@ def test_a_value_that_is_passed_on_belongs_to_the_outermost_cell_with_parameters
     assert pairs(proposal, reference) == {
         "norm": "scale",
         **{
-            f"{ours}{inner}": f"{theirs}{name}"
-            for ours, theirs in (("feed", "stages.0"), ("layers.0", "stages.1"), ("layers.1", "stages.2"))
+            f"{cell}{inner}": f"{stage}{name}"
+            for cell, stage in (("feed", "stages.0"), ("layers.0", "stages.1"), ("layers.1", "stages.2"))
             for inner, name in {"": "", ".up": ".first", ".act": ".pointwise", ".down": ".second"}.items()
         },
         "head": "norm",
@@ -139,10 +139,10 @@ def test_a_port_in_half_precision_is_paired_as_one_in_float32(
 
 def test_cells_that_add_the_residual_are_not_those_that_dont(reference: Reference, tmp_path: Path) -> None:
     proposal, report = propose(tmp_path, reference, Port(reference, residual=True).eval(), (X,))
-    found = pairs(proposal, reference)
-    assert found["feed"] == "stages.0"
-    assert "layers.0" not in found
-    assert found["layers.1.up"] == "stages.2.first"
+    partners = pairs(proposal, reference)
+    assert partners["feed"] == "stages.0"
+    assert "layers.0" not in partners
+    assert partners["layers.1.up"] == "stages.2.first"
     assert report.ok, str(report)
 
 

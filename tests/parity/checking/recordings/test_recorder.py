@@ -164,16 +164,16 @@ def test_a_budget_summarizes_what_does_not_fit(tmp_path: Path) -> None:
     kept, summarized = index_of(tmp_path / "a")["tensors"]
     assert "file" in kept
     assert "file" not in summarized
-    found = summarized["summary"]
-    assert found["norm"] == pytest.approx(np.linalg.norm(large))
-    assert (found["least"], found["greatest"]) == (-1.0, 3.0)
-    np.testing.assert_array_equal(large[found["indices"]], np.array(found["values"], np.float32))
+    numbers = summarized["summary"]
+    assert numbers["norm"] == pytest.approx(np.linalg.norm(large))
+    assert (numbers["least"], numbers["greatest"]) == (-1.0, 3.0)
+    np.testing.assert_array_equal(large[numbers["indices"]], np.array(numbers["values"], np.float32))
 
 
 def test_a_summary_has_numbers_that_json_can_hold() -> None:
-    found = summary(np.array([np.nan, np.inf, 1], np.float32), "float32")
-    assert json.dumps(found, allow_nan=False)
-    assert "nan" in found["values"]
+    numbers = summary(np.array([np.nan, np.inf, 1], np.float32), "float32")
+    assert json.dumps(numbers, allow_nan=False)
+    assert "nan" in numbers["values"]
 
 
 def test_hooks_leave_the_network_as_it_was(tmp_path: Path) -> None:

@@ -23,7 +23,11 @@ MAPS = {
     "both of one": '"embed.weight" = "words.weight"\n"head.weight" = "words.weight"\n',
     "none": "",
 }
-CASES = [(there, here, "each by its name") for there in (True, False) for here in (True, False)]
+CASES = [
+    (reference_tied, candidate_tied, "each by its name")
+    for reference_tied in (True, False)
+    for candidate_tied in (True, False)
+]
 CASES += [(True, True, "both of one"), (False, True, "both of one"), (True, True, "none"), (False, False, "none")]
 
 
@@ -49,10 +53,10 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Recordings:
     return Recordings(tmp_path_factory.mktemp("recordings"))
 
 
-def judged(recordings: Recordings, there: bool, candidate: Path, lines: str) -> list[Any]:
+def judged(recordings: Recordings, reference_tied: bool, candidate: Path, lines: str) -> list[Any]:
     """Return the reports of both ways in which a recording is judged."""
-    reference, names = Reference(tied=there), recordings.map(lines)
-    folder = recordings.of(f"reference {there}", reference)
+    reference, names = Reference(tied=reference_tied), recordings.map(lines)
+    folder = recordings.of(f"reference {reference_tied}", reference)
     return [
         parity.judge(folder, candidate, names=names, diagnose_seconds=0),
         compare_with_recording(reference, candidate, (IDS,), names=names, diagnose_seconds=0),
@@ -63,26 +67,32 @@ def parts(report: Any) -> list[str]:
     return [difference.text for difference in report.structure if difference.kind == OTHER_PARTS]
 
 
-def of_candidate(recordings: Recordings, there: bool, here: bool, scale: float = 1.0) -> Path:
-    candidate = Candidate(Reference(tied=there), tied=here, scale=scale)
-    return recordings.of(f"candidate {there} {here} {scale}", candidate)
+def of_candidate(recordings: Recordings, reference_tied: bool, candidate_tied: bool, scale: float = 1.0) -> Path:
+    candidate = Candidate(Reference(tied=reference_tied), tied=candidate_tied, scale=scale)
+    return recordings.of(f"candidate {reference_tied} {candidate_tied} {scale}", candidate)
 
 
 @pytest.mark.every(2)
-@pytest.mark.parametrize(("there", "here", "lines"), CASES)
-def test_a_head_tied_on_either_side(recordings: Recordings, there: bool, here: bool, lines: str) -> None:
+@pytest.mark.parametrize(("reference_tied", "candidate_tied", "lines"), CASES)
+def test_a_head_tied_on_either_side(
+    recordings: Recordings, reference_tied: bool, candidate_tied: bool, lines: str
+) -> None:
     """A sound network holds, and the report says where the sides share differently; a faulty one fails."""
-    for report in judged(recordings, there, of_candidate(recordings, there, here), MAPS[lines]):
+    for report in judged(
+        recordings, reference_tied, of_candidate(recordings, reference_tied, candidate_tied), MAPS[lines]
+    ):
         report.raise_if_failed()
-        assert len(parts(report)) == (there != here)
-        assert "the sum of their gradients was compared" in "".join(parts(report)) or there == here
-    for report in judged(recordings, there, of_candidate(recordings, there, here, 1.01), MAPS[lines]):
+        assert len(parts(report)) == (reference_tied != candidate_tied)
+        assert "the sum of their gradients was compared" in "".join(parts(report)) or reference_tied == candidate_tied
+    for report in judged(
+        recordings, reference_tied, of_candidate(recordings, reference_tied, candidate_tied, 1.01), MAPS[lines]
+    ):
         assert report.failing
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_without_a_line_the_report_says_what_to_write(recordings: Recordings, there: bool) -> None:
-    for report in judged(recordings, there, of_candidate(recordings, there, not there), ""):
+@pytest.mark.parametrize("reference_tied", [True, False])
+def test_without_a_line_the_report_says_what_to_write(recordings: Recordings, reference_tied: bool) -> None:
+    for report in judged(recordings, reference_tied, of_candidate(recordings, reference_tied, not reference_tied), ""):
         assert "embed" in report.failing
         (text,) = parts(report)
         assert "lines for embed.weight and head.weight in a map of names compare the sum of their gradients" in text

@@ -24,9 +24,10 @@ Change = Callable[[dict[str, Any]], Any]
 def change_summaries(recording: Path, change: Change, role: str = "", cell: str = "", slot: str = "") -> None:
     index = json.loads((recording / "recording.json").read_text())
     chosen = [
-        one["summary"]
-        for one in index["tensors"]
-        if "summary" in one and (not role or (one["role"], one.get("cell", ""), one["slot"]) == (role, cell, slot))
+        entry["summary"]
+        for entry in index["tensors"]
+        if "summary" in entry
+        and (not role or (entry["role"], entry.get("cell", ""), entry["slot"]) == (role, cell, slot))
     ]
     assert chosen
     for kept in chosen:
@@ -144,7 +145,9 @@ def summarize(recording: Path, role: str, name: str, **fields: float) -> None:
     """Leave of one tensor a summary alone, and add to its numbers."""
     index = json.loads((recording / "recording.json").read_text())
     (entry,) = [
-        one for one in index["tensors"] if (one["role"], f"{one.get('cell', '')}/{one['slot']}") == (role, name)
+        tensor
+        for tensor in index["tensors"]
+        if (tensor["role"], f"{tensor.get('cell', '')}/{tensor['slot']}") == (role, name)
     ]
     array = load_file(recording / entry.pop("file"))[entry.pop("key")]
     entry["summary"] = summary(array, entry["dtype"]) | {"indices": [], "values": []}
@@ -269,7 +272,9 @@ def test_a_map_transposes_a_summary(tmp_path: Path) -> None:
     for name, value in (("ref", y), ("same", y.transpose(0, 2, 1)), ("bad", -y.transpose(0, 2, 1))):
         with Recorder(tmp_path / name, budget=None if name == "ref" else 0) as recorder:
             recorder.cell("net", outputs=value)
-    reports = [parity.judge(tmp_path / "ref", tmp_path / one, names=tmp_path / "names.toml") for one in ("same", "bad")]
+    reports = [
+        parity.judge(tmp_path / "ref", tmp_path / name, names=tmp_path / "names.toml") for name in ("same", "bad")
+    ]
     assert [report.failed for report in reports] == [False, True], "\n".join(map(str, reports))
 
 

@@ -110,13 +110,13 @@ def test_the_table_is_that_of_onnx_runtime() -> None:
     state = pytest.importorskip("onnxruntime.capi.onnxruntime_pybind11_state")
     if onnxruntime.__version__ != kernels.version_of_table():
         pytest.skip(f"the table is of onnxruntime {kernels.version_of_table()}")
-    found = defaultdict(set)
+    version_ranges = defaultdict(set)
     for kernel in state.get_registered_ep_kernel_defs("CPUExecutionProvider"):
         operator = f"{kernel.domain}:{kernel.op_name}" if kernel.domain else kernel.op_name
         first, last = kernel.version_range
-        found[operator].add((first, 0 if last == 2**31 - 1 else last))
+        version_ranges[operator].add((first, 0 if last == 2**31 - 1 else last))
     table = kernels._table()["providers"]["cpu"]
-    assert {name: set(map(tuple, ranges)) for name, ranges in table.items()} == found
+    assert {name: set(map(tuple, ranges)) for name, ranges in table.items()} == version_ranges
 
 
 def test_weights_are_not_read(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_the_inputs_are_those_of_the_model_file_without_calibration(tmp_path: Pa
 def test_exchanged_rows_are_another_network(tmp_path: Path) -> None:
     folder = bundle(tmp_path, "--int8", *calibrate(tmp_path))
     model = onnx.load(folder / "model.onnx")
-    tensor = next(one for one in model.graph.initializer if sorted(one.dims) == [10, 64])
+    tensor = next(initializer for initializer in model.graph.initializer if sorted(initializer.dims) == [10, 64])
     array = numpy_helper.to_array(tensor)
     axis = list(tensor.dims).index(10)
     tensor.CopyFrom(numpy_helper.from_array(np.flip(array, axis).copy(), tensor.name))
@@ -118,10 +118,10 @@ def test_bars_are_of_the_size_of_the_error(tmp_path: Path) -> None:
     samples = [{"x": x} for x in np.load(tmp_path / "data.npz")["x"]]
     quantize(tmp_path / "float.onnx", tmp_path / "int8.onnx", samples)
     vectors = quantized_vectors(tmp_path / "float.onnx", tmp_path / "int8.onnx", samples, 0)
-    scores = next(one for one in vectors.outputs if one.name == "scores")
+    scores = next(output for output in vectors.outputs if output.name == "scores")
     assert 0 < vectors.error < 0.05
     assert 2 < scores.bar / (vectors.error * float(np.abs(scores.array).mean())) < 30
-    assert [one.name for one in vectors.inputs] == ["x"]
+    assert [vector.name for vector in vectors.inputs] == ["x"]
 
 
 def test_a_folder_that_is_there_is_refused_before_the_work(tmp_path: Path) -> None:

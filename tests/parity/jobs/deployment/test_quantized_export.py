@@ -112,9 +112,9 @@ def test_the_costs_of_cells(net: Path) -> None:
 @pytest.mark.slow
 def test_a_budget_keeps_cells_in_float32(net: Path) -> None:
     everything = export(net)
-    found = re.search(r"by\s+([0-9.]+)% of their\s+norm", everything.output)
-    assert found is not None
-    error = float(found[1])
+    match = re.search(r"by\s+([0-9.]+)% of their\s+norm", everything.output)
+    assert match is not None
+    error = float(match[1])
     done = export(net, "--budget", f"outputs {error * 0.9:.4f}%")
     assert done.exit_code == 0, done.output
     assert "kept in float32, for the budget" in done.output
@@ -216,11 +216,11 @@ def test_errors_are_those_of_the_outputs(measured: Sensitivity) -> None:
     quantizing.quantize(measured.source, measured.folder / "q.onnx", measured.calibration)
     errors = measured.outputs.errors(measured.folder / "q.onnx")
     model = onnx.load(measured.folder / "q.onnx")
-    ours = np.stack([next(iter(run_model(model, sample).values())) for sample in measured.calibration])
-    exact = np.stack([one[0] for one in measured.outputs.expected])
-    assert errors.outputs == pytest.approx(np.linalg.norm(ours - exact) / np.linalg.norm(exact), rel=1e-4)
-    assert errors.top1 == pytest.approx((ours.argmax(-1) != exact.argmax(-1)).mean())
-    mean = [float((x.astype(np.float64) ** 2).mean(axis=(1, 2)).sum()) for x in (exact, ours)]
+    quantized = np.stack([next(iter(run_model(model, sample).values())) for sample in measured.calibration])
+    exact = np.stack([outputs[0] for outputs in measured.outputs.expected])
+    assert errors.outputs == pytest.approx(np.linalg.norm(quantized - exact) / np.linalg.norm(exact), rel=1e-4)
+    assert errors.top1 == pytest.approx((quantized.argmax(-1) != exact.argmax(-1)).mean())
+    mean = [float((x.astype(np.float64) ** 2).mean(axis=(1, 2)).sum()) for x in (exact, quantized)]
     assert errors.loss == pytest.approx(mean[1] / mean[0] - 1, abs=1e-5)
 
 
@@ -228,7 +228,7 @@ def test_the_budget_is_kept_by_the_file_that_is_written(measured: Sensitivity, t
     from cellbridge.parity.support.progress import NoProgress
 
     costs = measured.costs(NoProgress())
-    assert [one.path for one in costs] == [one.path for one in sorted(costs, key=lambda one: -one.errors.outputs)]
+    assert [cost.path for cost in costs] == [cost.path for cost in sorted(costs, key=lambda cost: -cost.errors.outputs)]
     budget = Budget("outputs", costs[0].errors.outputs * 0.9)
     tried = measured.within(budget, costs, tmp_path / "best.onnx", NoProgress())
     assert tried[-1].errors.outputs <= budget.largest

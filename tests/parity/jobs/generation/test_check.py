@@ -39,8 +39,8 @@ def test_a_sound_decoder_computes_the_same_in_all_ways() -> None:
     tensors = {c.tensor for c in report.cells[""].comparisons}
     assert "logits" in tensors
     assert any(tensor.startswith("state[1][0][0]") for tensor in tensors)
-    assert [one.side for one in report.likelihoods] == report.sides
-    assert all(one.units < 10 for one in report.likelihoods)
+    assert [likelihood.side for likelihood in report.likelihoods] == report.sides
+    assert all(likelihood.units < 10 for likelihood in report.likelihoods)
 
 
 def test_positions_that_are_off_by_one_are_passed_by_the_network_itself() -> None:
@@ -99,9 +99,9 @@ def test_a_fault_is_no_tie() -> None:
 def test_a_margin_within_rounding_is_a_tie() -> None:
     truth = np.array([[1.0, 1.0 - 1e-8, 0.0]])
     other = np.array([[1.0, 1.0 + 1e-7, 0.0]], np.float32)
-    found = likelihoods("cached", [truth], [truth.astype(np.float32)], [other], bar=1e-6)
-    assert found.choices == found.ties == (0,)
-    assert "a tie within rounding" in " ".join(found.lines)
+    likelihood = likelihoods("cached", [truth], [truth.astype(np.float32)], [other], bar=1e-6)
+    assert likelihood.choices == likelihood.ties == (0,)
+    assert "a tie within rounding" in " ".join(likelihood.lines)
     assert likelihoods("cached", [truth], [truth.astype(np.float32)], [other], bar=1e-10).ties == ()
 
 

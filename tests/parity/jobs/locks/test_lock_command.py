@@ -223,7 +223,7 @@ class OtherRuntime(ExportedSide):
 
 def test_a_change_of_onnx_runtime_is_placed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parity("lock", "net.py", "--onnxruntime").exit_code == 0
-    assert [one.side for one in read_lock("parity.lock").snapshots] == ["torch", "onnxruntime"]
+    assert [locked_snapshot.side for locked_snapshot in read_lock("parity.lock").snapshots] == ["torch", "onnxruntime"]
     assert parity("check", "--lock").exit_code == 0
     monkeypatch.setattr(snapshot, "ExportedSide", OtherRuntime)
     result = parity("check", "--lock")
@@ -234,8 +234,8 @@ def test_a_change_of_onnx_runtime_is_placed(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_rounding_errors_are_locked_in_units_in_the_last_place() -> None:
     assert "the largest rounding error is" in parity("lock", "net.py").output
-    (one,) = read_lock("parity.lock").snapshots
-    assert all(parts.error is not None and 0 < parts.error < 10 for parts in one.cells.values())
+    (locked_snapshot,) = read_lock("parity.lock").snapshots
+    assert all(parts.error is not None and 0 < parts.error < 10 for parts in locked_snapshot.cells.values())
     assert parity("lock", "net.py", "--dtype", "bfloat16").exit_code == 0
     (half,) = read_lock("parity.lock").snapshots
     assert all(parts.error is not None and 0 < parts.error < 10 for parts in half.cells.values())

@@ -83,12 +83,12 @@ def test_the_values_at_boundaries_are_those_of_the_whole(memory: int, tmp_path: 
     assert [part.path for part in parts] == ["embed", "blocks.0", "blocks.1", "blocks.2", "head"]
     options = Options(loss=lambda y: y.square().sum())
     call = run_in_parts(module, args, {}, parts, options, tmp_path, None, lambda: None)  # type: ignore[arg-type]
-    seen: dict[str, tuple[Tensor, Tensor]] = {}
+    tensors_at_boundaries: dict[str, tuple[Tensor, Tensor]] = {}
 
     def keep(path: str) -> object:
         def hook(_: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor:
             used, result = args[0], output
-            result.register_hook(lambda gradient: seen.update({path: (used.detach(), gradient)}))
+            result.register_hook(lambda gradient: tensors_at_boundaries.update({path: (used.detach(), gradient)}))
             return result
 
         return hook
@@ -98,13 +98,13 @@ def test_the_values_at_boundaries_are_those_of_the_whole(memory: int, tmp_path: 
     y.square().sum().backward()
     for handle in handles:
         handle.remove()
-    for one in call.calls:
-        (given,), keywords = one.inputs()
-        used, gradient = seen[one.path]
+    for part_call in call.calls:
+        (given,), keywords = part_call.inputs()
+        used, gradient = tensors_at_boundaries[part_call.path]
         torch.testing.assert_close(given, used)
-        (cotangent,) = one.cotangents()
+        (cotangent,) = part_call.cotangents()
         torch.testing.assert_close(cotangent, gradient)
-        assert keywords == ({"scale": 0.5} if "blocks" in one.path else {})
+        assert keywords == ({"scale": 0.5} if "blocks" in part_call.path else {})
     torch.testing.assert_close(call.calls[-1].outputs(), y)
     assert all(p.requires_grad for p in module.parameters())
 
@@ -139,7 +139,7 @@ class Signed(nn.Module):
 
 def test_a_program_that_was_moved_and_fails_is_captured_anew(memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
     module = nn.Sequential(Signed(1.0), Signed(-1.0), Signed(1.0))
-    monkeypatch.setattr(repeated, "_are_equal", lambda one, other: True)  # whatever else makes parts differ
+    monkeypatch.setattr(repeated, "_are_equal", lambda first, second: True)  # whatever else makes parts differ
     report = check_out_of_core(module, (torch.randn(2, 300),), memory=memory)
     assert report.ok, str(report)
 

@@ -56,16 +56,16 @@ def test_each_has_its_own_result(file: Path, tmp_path: Path) -> None:
     command = ["sweep", str(file), "-o", str(database), "--junit", str(junit), "--html", str(tmp_path / "pages")]
     done = CliRunner().invoke(main, command)
     assert done.exit_code == 1, done.output
-    results = {model.partition("::")[2]: one for model, one in Store.read(database).results().items()}
-    assert {name: one.outcome for name, one in results.items()} == OUTCOMES
+    results = {model.partition("::")[2]: result for model, result in Store.read(database).results().items()}
+    assert {name: result.outcome for name, result in results.items()} == OUTCOMES
     assert results["wrong::in two"].reason == "one is not two"
     assert "ZeroDivisionError" in results["error"].reason
     assert results["ends"].reason == "its process ended by itself, with exit code 0 and without a report"
     suite = ET.parse(junit).getroot()[0]
     assert (suite.get("failures"), suite.get("errors")) == ("1", "2")
     assert "one is not two" in (tmp_path / "pages" / "index.html").read_text()
-    again = CliRunner().invoke(main, ["sweep", str(file), "-o", str(database), "--rerun", "failed"])
-    assert "1 of 4 models have a result already" in again.output
+    second_run = CliRunner().invoke(main, ["sweep", str(file), "-o", str(database), "--rerun", "failed"])
+    assert "1 of 4 models have a result already" in second_run.output
 
 
 def test_a_check_that_is_not_there(file: Path) -> None:

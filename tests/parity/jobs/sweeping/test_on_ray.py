@@ -69,18 +69,18 @@ def judge(models: list[str], cluster: Any) -> Iterator[Result]:
 
 def processes_of(models: list[str]) -> list[psutil.Process]:
     """The workers of Ray that wait for a model to be judged."""
-    found = []
+    workers = []
     for process in psutil.process_iter(["cmdline"]):
         if any(model in (process.info["cmdline"] or []) for model in models):
-            found += process.parents()[:1]
-    return found
+            workers += process.parents()[:1]
+    return workers
 
 
 def test_every_model_is_judged_once(tmp_path: Path, cluster: Any) -> None:
     models = write_models(tmp_path, 6, seconds=0.1)
     results = list(judge(models, cluster))
-    assert sorted(one.model for one in results) == models
-    assert {one.outcome for one in results} == {"holds"}
+    assert sorted(result.model for result in results) == models
+    assert {result.outcome for result in results} == {"holds"}
     assert sorted(begun(tmp_path)) == [str(n) for n in range(6)]
 
 
@@ -96,8 +96,8 @@ def test_a_killed_worker_costs_nothing(tmp_path: Path, cluster: Any) -> None:
             os.kill(workers[0].pid, signal.SIGKILL)
             killed = 1
     assert killed
-    assert sorted(one.model for one in results) == models
-    assert {one.outcome for one in results} == {"holds"}
+    assert sorted(result.model for result in results) == models
+    assert {result.outcome for result in results} == {"holds"}
     assert len(begun(tmp_path)) == 5  # one was begun twice
 
 
@@ -108,10 +108,10 @@ def test_a_lost_node_costs_nothing_and_what_is_done_is_not_repeated(tmp_path: Pa
     for result in judge(models, cluster):
         results.append(result)
         if len(results) == 2:
-            done_before = [Path(one.model).stem[1:] for one in results]
+            done_before = [Path(earlier.model).stem[1:] for earlier in results]
             cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
-    assert sorted(one.model for one in results) == models
-    assert {one.outcome for one in results} == {"holds"}
+    assert sorted(result.model for result in results) == models
+    assert {result.outcome for result in results} == {"holds"}
     assert all(begun(tmp_path).count(name) == 1 for name in done_before)
 
 
@@ -119,7 +119,7 @@ def test_a_model_that_crashes_costs_its_own_result(tmp_path: Path, cluster: Any)
     models = write_models(tmp_path, 2, seconds=0.1)
     crash = tmp_path / "crash.py"
     crash.write_text("import os\nos.abort()\n")
-    results = {one.model: one for one in judge([*models, str(crash)], cluster)}
+    results = {result.model: result for result in judge([*models, str(crash)], cluster)}
     assert results[str(crash)].reason == "its process crashed: Aborted"
     assert [results[model].outcome for model in models] == ["holds", "holds"]
 

@@ -28,8 +28,8 @@ def result(model: str, outcome: Outcome = "holds", **more: Any) -> Result:
 
 def write(path: Path, *results: Result, options: RunOptions = NO_OPTIONS) -> None:
     with Store.write(path, options, {"torch": "1"}) as store:
-        for one in results:
-            store.add(one)
+        for entry in results:
+            store.add(entry)
 
 
 def test_results_come_back(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_results_come_back(tmp_path: Path) -> None:
 def test_a_later_result_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
     write(tmp_path / "s.db", result("a.py"))
     write(tmp_path / "s.db", result("a.py", "fails"))
-    assert [one.outcome for one in Store.read(tmp_path / "s.db").results().values()] == ["fails"]
+    assert [entry.outcome for entry in Store.read(tmp_path / "s.db").results().values()] == ["fails"]
 
 
 def test_names_are_data(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Co
 def test_every_model_has_a_result(swept: tuple[Path, Any]) -> None:
     folder, done = swept
     assert done.returncode == 1, done.stdout + done.stderr
-    outcomes = {name: one.outcome for name, one in Store.read(folder / "sweep.db").results().items()}
+    outcomes = {name: result.outcome for name, result in Store.read(folder / "sweep.db").results().items()}
     assert outcomes == {
         "zoo/bad.py": "fails", "zoo/exits.py": "not judged", "zoo/good.py": "holds", "zoo/hangs.py": "not judged",
         "zoo/raises.py": "not judged",
@@ -163,8 +163,8 @@ def test_two_sweeps_compared(tmp_path: Path) -> None:
     ]  # fmt: skip
     for name, results, version in (("old.db", before, "1"), ("new.db", after, "2")):
         with Store.write(tmp_path / name, RunOptions(), {"torch": version}) as store:
-            for one in results:
-                store.add(one)
+            for result in results:
+                store.add(result)
     done = sweep("--compare", "old.db", "new.db", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stdout.splitlines() == [

@@ -30,13 +30,13 @@ def compare(
     recipe: Recipe, *, network: str = "mlp", port: Mapping[str, Any] | None = None, cell: Any = None, **changes: Any
 ) -> Any:
     """Train a network by a recipe, and its port by the recipe with changes."""
-    module, own, data = trained_networks.make(network, **(port or {}))
+    module, network_cell, data = trained_networks.make(network, **(port or {}))
     arguments = {**recipe.arguments, **changes.pop("arguments", {})}
-    theirs = replace(recipe, arguments={k: v for k, v in arguments.items() if v is not None}, **changes)
-    return compare_training(module, cell or own, torch_script(recipe), cell_script(theirs), data[:6])
+    candidate_recipe = replace(recipe, arguments={k: v for k, v in arguments.items() if v is not None}, **changes)
+    return compare_training(module, cell or network_cell, torch_script(recipe), cell_script(candidate_recipe), data[:6])
 
 
-def found(report: Any) -> set[tuple[str, Any, Any]]:
+def cause_values(report: Any) -> set[tuple[str, Any, Any]]:
     assert not report.ok
     assert all(cause.steps and cause.error < 1e-6 for cause in report.causes)
     return {(cause.attribute, cause.reference_value, cause.candidate_value) for cause in report.causes}
@@ -63,7 +63,7 @@ def found(report: Any) -> set[tuple[str, Any, Any]]:
 @pytest.mark.every(9)
 def test_an_argument_of_the_optimizer(recipe: Recipe, arguments: Any, expected: tuple[str, Any, Any]) -> None:
     report = compare(recipe, arguments=arguments)
-    assert found(report) == {expected}
+    assert cause_values(report) == {expected}
     assert {cause.kind for cause in report.causes} == {"optimizer"}
     assert report.explanations == []
 
@@ -108,7 +108,7 @@ def test_an_argument_of_the_optimizer(recipe: Recipe, arguments: Any, expected: 
 @pytest.mark.every(18)
 def test_another_step(recipe: Recipe, changes: Any, expected: tuple[str, Any, Any], words: str) -> None:
     report = compare(recipe, **changes)
-    assert found(report) == {expected}
+    assert cause_values(report) == {expected}
     assert words in report.causes[0].summary
 
 
@@ -144,7 +144,7 @@ def test_a_group_with_other_numbers_is_named() -> None:
 @pytest.mark.every(3)
 def test_several_faults_are_named_together(recipe: Recipe, changes: Any, expected: Any) -> None:
     report = compare(recipe, **changes)
-    assert found(report) == expected
+    assert cause_values(report) == expected
     assert {cause.together for cause in report.causes} == {len(expected)}
 
 
@@ -192,7 +192,7 @@ def test_the_loss_and_modes_are_named_where_the_networks_agree() -> None:
 
 def test_the_momentum_of_statistics() -> None:
     report = compare(ADAM, network="cnn", port={"momentum": 0.1}, arguments={"lr": 0.02})
-    assert found(report) == {("lr", 0.01, 0.02), ("momentum", 0.1, 0.1)}
+    assert cause_values(report) == {("lr", 0.01, 0.02), ("momentum", 0.1, 0.1)}
     assert report.causes[1].fix == "write momentum=0.9"
 
 
@@ -253,7 +253,7 @@ def test_a_captured_network_that_trains_otherwise(monkeypatch: pytest.MonkeyPatc
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
     report = check_training(module, (torch.randn(5, 6),), optimizer="adam", steps=3)
-    assert found(report) == {("eps", 1e-8, 1e-4)}
+    assert cause_values(report) == {("eps", 1e-8, 1e-4)}
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,8 @@ def test_other_weights_dropout_and_a_wrapper_agree() -> None:
 
 
 def test_an_argument_of_the_optimizer_is_named() -> None:
-    theirs = replace(ADAMW, arguments={"lr": 0.01, "weight_decay": 0.01})
-    report = compare_training(Network(), Network(), torch_script(ADAMW), torch_script(theirs), DATA)
+    candidate_recipe = replace(ADAMW, arguments={"lr": 0.01, "weight_decay": 0.01})
+    report = compare_training(Network(), Network(), torch_script(ADAMW), torch_script(candidate_recipe), DATA)
     (cause,) = report.causes
     assert (cause.attribute, cause.reference_value, cause.candidate_value) == ("weight_decay", 0.1, 0.01)
 

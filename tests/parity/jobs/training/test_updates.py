@@ -110,26 +110,26 @@ def test_an_optimizer_with_an_unknown_formula_has_no_rule() -> None:
 
 def test_a_wrong_number_is_refused_by_the_replay() -> None:
     right, wrong = Rule(ADAM, 0.01, beta2=0.99), Rule(ADAM, 0.01, beta2=0.9901)
-    found = trajectory(Rule(ADAM, 0.01), right)
-    assert np.isfinite(found.error("w", [right] * STEPS))
-    assert found.error("w", [wrong] * STEPS) == np.inf
-    assert found.error("w", [replace(right, beta2=1.0)] * STEPS) == np.inf  # not a number
+    training = trajectory(Rule(ADAM, 0.01), right)
+    assert np.isfinite(training.error("w", [right] * STEPS))
+    assert training.error("w", [wrong] * STEPS) == np.inf
+    assert training.error("w", [replace(right, beta2=1.0)] * STEPS) == np.inf  # not a number
 
 
 @pytest.mark.parametrize("bar", [1e-12, 1.0])
 @pytest.mark.every(2)
 def test_noise_proves_nothing(bar: float) -> None:
     """Not even where the comparison itself would allow it, as it does for gradients that are nothing but rounding."""
-    found = trajectory(Rule(SGD, 0.1), Rule(SGD, 0.1, momentum=0.5), noise=1e-4, bar=bar)
-    assert found.differing() == ["w"]
-    assert prove(found, budget_of_training()).causes == []
+    training = trajectory(Rule(SGD, 0.1), Rule(SGD, 0.1, momentum=0.5), noise=1e-4, bar=bar)
+    assert training.differing() == ["w"]
+    assert prove(training, budget_of_training()).causes == []
 
 
 def test_two_numbers_are_not_read_from_one_element() -> None:
     step = [{"w": np.ones(1)}]
-    one = Trajectory([{"w": np.ones(1)}, {"w": np.zeros(1)}], step, [step], step, {"w": [Rule(SGD, 0.1)]},
+    training = Trajectory([{"w": np.ones(1)}, {"w": np.zeros(1)}], step, [step], step, {"w": [Rule(SGD, 0.1)]},
                      lambda name, step: 1e-12, 2.0**-52)  # fmt: skip
-    assert Search(one, budget_of_training()).findings() == []
+    assert Search(training, budget_of_training()).findings() == []
 
 
 def test_a_search_ends_at_its_limit_of_work_and_says_so() -> None:
@@ -139,18 +139,20 @@ def test_a_search_ends_at_its_limit_of_work_and_says_so() -> None:
 
 
 def test_a_slow_clock_changes_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = trajectory(Rule(SGD, 0.1), Rule(SGD, 0.2))
-    (idle,) = Search(found, budget_of_training()).findings()
+    training = trajectory(Rule(SGD, 0.1), Rule(SGD, 0.2))
+    (idle,) = Search(training, budget_of_training()).findings()
     now = iter(range(10**9))
     monkeypatch.setattr("cellbridge.parity.causes.budget.time.monotonic", lambda: next(now) * 0.1)
-    (busy,) = Search(found, budget_of_training()).findings()
+    (busy,) = Search(training, budget_of_training()).findings()
     assert busy.changes == idle.changes
 
 
 def test_a_training_that_diverges_is_explained_by_the_steps_before() -> None:
-    found = trajectory(Rule(SGD, 0.1), Rule(SGD, 0.2))
+    training = trajectory(Rule(SGD, 0.1), Rule(SGD, 0.2))
     broken = {"w": np.full((3, 4), np.nan)}
-    (cause,) = prove(replace(found, parameters=[*found.parameters[:4], broken, broken]), budget_of_training()).causes
+    (cause,) = prove(
+        replace(training, parameters=[*training.parameters[:4], broken, broken]), budget_of_training()
+    ).causes
     assert (cause.candidate_value, cause.steps) == (0.2, 3)
 
 
@@ -179,7 +181,7 @@ def test_gradients_of_another_network_have_no_treatment() -> None:
 
 @pytest.mark.parametrize("number", [1e-3, 0.95, 0.999, 3e-4, 1 / 3, 1 / 64])
 def test_plain_numbers_contain_what_a_person_writes(number: float) -> None:
-    assert any(abs(one / number - 1) < 1e-12 for one in plain_numbers(number * (1 + 1e-9)))
+    assert any(abs(plain / number - 1) < 1e-12 for plain in plain_numbers(number * (1 + 1e-9)))
 
 
 def test_least_squares() -> None:

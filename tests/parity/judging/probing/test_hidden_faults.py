@@ -231,14 +231,14 @@ def test_a_branch_that_a_program_lacks_is_found_on_export_by_default(tmp_path: P
         "model = Branches\n"
         "inputs = (torch.linspace(-1, 1, 8),)\n"
     )
-    found = CliRunner().invoke(main, ["export", str(file), "-o", str(onnx)])
-    assert found.exit_code == 1
-    assert "with x at values at which operations switch" in " ".join(found.output.split())
+    export_result = CliRunner().invoke(main, ["export", str(file), "-o", str(onnx)])
+    assert export_result.exit_code == 1
+    assert "with x at values at which operations switch" in " ".join(export_result.output.split())
     assert not onnx.exists()
     assert CliRunner().invoke(main, ["run", str(file)]).exit_code == 0
-    said = tmp_path / "report.json"
-    assert CliRunner().invoke(main, ["run", str(file), "--probe", "--json", str(said)]).exit_code == 1
-    assert json.loads(said.read_text())["probes"]
+    report_file = tmp_path / "report.json"
+    assert CliRunner().invoke(main, ["run", str(file), "--probe", "--json", str(report_file)]).exit_code == 1
+    assert json.loads(report_file.read_text())["probes"]
     assert CliRunner().invoke(main, ["export", str(file), "-o", str(onnx), "--no-probe"]).exit_code == 0
 
 

@@ -204,13 +204,13 @@ NORMALIZED: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tenso
 @pytest.mark.parametrize("exchanged", [False, True])
 @pytest.mark.every(6)
 def test_products_may_overflow_where_the_network_is_not_proportional_to_its_inputs(name: str, exchanged: bool) -> None:
-    one, other = NORMALIZED[name][::-1] if exchanged else NORMALIZED[name]
+    reference, candidate = NORMALIZED[name][::-1] if exchanged else NORMALIZED[name]
     if name == "layer norm":
         args = (torch.randn(4, 6, generator=torch.Generator().manual_seed(0)),)
-        one, other = (_of_six(one), _of_six(other))
+        reference, candidate = (_of_six(reference), _of_six(candidate))
     else:
         args = (torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(0)),)
-    report = parity.compare(Of(one), Of(other), args, probe=True, grads=False, diagnose_seconds=0)
+    report = parity.compare(Of(reference), Of(candidate), args, probe=True, grads=False, diagnose_seconds=0)
     assert report.ok, str(report)
     assert any("in float32" in probe for probe in report.probes)
 
@@ -254,14 +254,14 @@ NO_FAULTS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor
 @pytest.mark.parametrize("name", NO_FAULTS)
 @pytest.mark.every(6)
 def test_formulas_that_differ_only_where_no_network_goes_pass(name: str, inside: bool) -> None:
-    one, other, note = NO_FAULTS[name]
+    reference, candidate, note = NO_FAULTS[name]
 
     def network(function: Callable[[Tensor], Tensor]) -> nn.Module:
         torch.manual_seed(0)
         return nn.Sequential(nn.Linear(6, 6), Of(function)) if inside else Of(function)
 
     args = (torch.randn(4, 6, generator=torch.Generator().manual_seed(0)),)
-    report = parity.compare(network(one), network(other), args, probe=True)
+    report = parity.compare(network(reference), network(candidate), args, probe=True)
     assert report.ok, str(report)
     if not inside:  # a layer before it mixes infinity with numbers
         assert any(note in text for text in report.notes)
@@ -291,9 +291,9 @@ WRONG: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor], s
 @pytest.mark.parametrize("name", WRONG)
 @pytest.mark.every(2)
 def test_what_differs_where_networks_go_fails(name: str) -> None:
-    one, other, probe = WRONG[name]
-    assert parity.compare(Of(one), Of(other), (POSITIVE,), probe=False).ok, "the inputs hide it"
-    report = parity.compare(Of(one), Of(other), (POSITIVE,), probe=True)
+    reference, candidate, probe = WRONG[name]
+    assert parity.compare(Of(reference), Of(candidate), (POSITIVE,), probe=False).ok, "the inputs hide it"
+    report = parity.compare(Of(reference), Of(candidate), (POSITIVE,), probe=True)
     assert report.failing == [""]
     assert all(re.search(probe, text) for text in shown(report)), shown(report)
     assert report.network_verdict.sentence.startswith("candidate: not the same function"), report.network_verdict

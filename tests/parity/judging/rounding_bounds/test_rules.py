@@ -84,13 +84,13 @@ def test_gradients_in_float32_are_within_the_bound(case: OpCase) -> None:
     program = one_node_program(case, np.float64)
     inputs = _rounded(inputs_of(case, np.float64))
     gradient = differentiate(program)
-    wanted = [value for value in gradient.input_gradients if value is not None]
+    input_gradients = [value for value in gradient.input_gradients if value is not None]
     seeds = _seeds(program, inputs)
-    estimates = analyse(gradient.program, [*inputs, *seeds], wanted, FLOAT32)
+    estimates = analyse(gradient.program, [*inputs, *seeds], input_gradients, FLOAT32)
     ill_conditioned = str(case) == "logsumexp-large"  # the exponential of the difference of two large numbers
     backward = differentiate(program.astype("float32"))
-    values = [value for value in backward.input_gradients if value is not None]
-    computed = execute(backward.program, _in_float32([*inputs, *seeds]), wanted=values)
+    narrow_gradients = [value for value in backward.input_gradients if value is not None]
+    computed = execute(backward.program, _in_float32([*inputs, *seeds]), wanted=narrow_gradients)
     _require_within(estimates, computed, np.inf if ill_conditioned else HALF)
 
 

@@ -56,7 +56,7 @@ def test_gradients_in_float32_are_within_the_bounds(module_class: type[nn.Module
     inputs = [x, *(np.ones_like(y) for y in outputs)]
     gradient, narrow = differentiate(program), differentiate(program.astype("float32"))
     ((value, bound),) = analyse(gradient.program, inputs, gradient.input_gradients, UNITS)
-    (computed,) = execute(narrow.program, [one.astype(np.float32) for one in inputs], wanted=narrow.input_gradients)
+    (computed,) = execute(narrow.program, [array.astype(np.float32) for array in inputs], wanted=narrow.input_gradients)
     assert bound is not None
     assert (np.abs(computed - value) <= 2 * bound + 1e-12).all()
     assert bound.max() < 1e-4 * np.abs(value).max()

@@ -90,7 +90,7 @@ def test_weights_that_an_exporter_transposes_and_renames(
     model = onnx.load(file)
     product = [node for node in model.graph.node if node.op_type == "MatMul"][number]
     assert not product.input[1].startswith(path)
-    (weight,) = [one for one in model.graph.initializer if one.name == product.input[1]]
+    (weight,) = [initializer for initializer in model.graph.initializer if initializer.name == product.input[1]]
     weight.CopyFrom(
         numpy_helper.from_array(np.ascontiguousarray(change(numpy_helper.to_array(weight).copy())), weight.name)
     )

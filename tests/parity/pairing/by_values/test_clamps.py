@@ -50,7 +50,9 @@ def test_a_wrong_bound_is_found_in_its_cell(kind: str, cell: str, has_names: boo
     torch.manual_seed(0)
     network, x = Network(kind).eval(), torch.randn(5, 4)
     model = converter.to_onnx(converter.from_torch(network, (x,)))
-    bound = next(one for one in model.graph.initializer if numpy_helper.to_array(one).tolist() == BOUND)
+    bound = next(
+        initializer for initializer in model.graph.initializer if numpy_helper.to_array(initializer).tolist() == BOUND
+    )
     bound.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bound) * 0 + OTHER, bound.name))
     for number, node in enumerate(model.graph.node if not has_names else ()):
         node.name = f"n{number}"

@@ -229,7 +229,9 @@ def test_equal_values_that_cells_compute_for_themselves_are_told_apart() -> None
     model = converter.to_onnx(converter.from_torch(module, args), optimize=False)
     report = parity.compare(module, model, args)
     assert report.ok, str(report)
-    (weight,) = [one for one in model.graph.initializer if one.name.endswith("blocks.2.time.weight")]
+    (weight,) = [
+        initializer for initializer in model.graph.initializer if initializer.name.endswith("blocks.2.time.weight")
+    ]
     weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * np.float32(1.1), weight.name))
     assert parity.compare(module, model, args).failing == ["blocks.2.time"]
 
@@ -252,7 +254,7 @@ def test_between_two_files_what_is_folded_belongs_to_the_cell_that_uses_it() -> 
         module[1].norm.bias.add_(0.5)  # type: ignore[union-attr, operator]
     model = own_export(module, args)
     reference = converter.from_onnx(model)
-    (bias,) = [one for one in model.graph.initializer if one.name.startswith("1.norm.bias")]
+    (bias,) = [initializer for initializer in model.graph.initializer if initializer.name.startswith("1.norm.bias")]
     bias.CopyFrom(numpy_helper.from_array(np.zeros(3, np.float32), bias.name))
     assert parity.compare(reference, converter.from_onnx(model), args).failing == ["1.conv"]
 

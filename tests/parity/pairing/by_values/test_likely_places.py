@@ -207,8 +207,8 @@ def test_what_a_layer_is_given_has_its_place_there_if_it_has_the_weights_of_the_
     plain = without_boundaries(plain)
     known = {name: parameter.value.name for name, parameter in plain.parameters.items()}
     concat = next(node.outputs[0] for node in plain.nodes if node.op == "concat")
-    wanted = {"layer.weight", "layer.bias"}
-    likely = likely_places(plain, captured, wanted, (), known, {concat} if is_taken else ())
+    parameters = {"layer.weight", "layer.bias"}
+    likely = likely_places(plain, captured, parameters, (), known, {concat} if is_taken else ())
     assert likely is not None
     given = {value for key, value in likely.places.items() if key.path == "layer" and key.kind == INPUT}
     assert given == ({concat} if scale == 1 and not is_taken else set())

@@ -58,17 +58,17 @@ def test_a_bias_is_added_to_its_product_first(name: str) -> None:
     assert first.outputs[0] in last.inputs
     assert not _of_bias(regrouped).isdisjoint(first.inputs)
     x = np.random.default_rng(0).standard_normal((3, 4))
-    before, after = (one.astype("float64").value_and_grad(x) for one in (flat.program, regrouped))
+    before, after = (program.astype("float64").value_and_grad(x) for program in (flat.program, regrouped))
     np.testing.assert_allclose(after[0], before[0], rtol=1e-12)
     np.testing.assert_allclose(after[1].parameters["b"], before[1].parameters["b"], rtol=1e-12)
 
 
 def _of_bias(program: Program) -> set[object]:
-    found: set[object] = {program.parameters["b"].value}
+    values: set[object] = {program.parameters["b"].value}
     for node in program.nodes:
-        if node.op in ("reshape", "expand", "transpose") and node.inputs[0] in found:
-            found.update(node.outputs)
-    return found
+        if node.op in ("reshape", "expand", "transpose") and node.inputs[0] in values:
+            values.update(node.outputs)
+    return values
 
 
 @pytest.mark.parametrize("name", OTHER)

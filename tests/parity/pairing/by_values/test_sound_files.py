@@ -308,7 +308,7 @@ def test_a_row_that_is_not_trained_is_told_and_not_judged(tmp_path: Path) -> Non
     assert report.ok, str(report)
     assert any("table.weight[0]" in note for note in report.notes)
     model = onnx.load(file)
-    (table,) = [one for one in model.graph.initializer if one.dims == [5, 4]]
+    (table,) = [initializer for initializer in model.graph.initializer if initializer.dims == [5, 4]]
     values = numpy_helper.to_array(table).copy()
     values[3] *= 1.1
     table.CopyFrom(numpy_helper.from_array(values, table.name))

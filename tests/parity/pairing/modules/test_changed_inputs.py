@@ -62,8 +62,8 @@ def test_a_change_by_one_side_fails(name: str) -> None:
 
 
 def test_different_changes_fail() -> None:
-    one, other = Of(lambda x: x.mul_(2).sum()), Of(lambda x: (x.mul_(2).sum(), x.add_(1))[0])
-    (failure,) = parity.compare(one, other, (X,), grads=False, probe=False).cells[""].failures
+    reference, candidate = Of(lambda x: x.mul_(2).sum()), Of(lambda x: (x.mul_(2).sum(), x.add_(1))[0])
+    (failure,) = parity.compare(reference, candidate, (X,), grads=False, probe=False).cells[""].failures
     assert failure.reason.startswith("it leaves other numbers in its input x than the reference")
 
 
@@ -72,8 +72,8 @@ def test_a_copy_first_is_no_change() -> None:
 
 
 def test_a_change_in_front_of_a_layer_is_found_with_gradients_too() -> None:
-    one, other = Normalizes(in_place=False), Normalizes(in_place=True)
-    other.load_state_dict(one.state_dict())
-    report = parity.compare(one, other, (X,), probe=False)
+    reference, candidate = Normalizes(in_place=False), Normalizes(in_place=True)
+    candidate.load_state_dict(reference.state_dict())
+    report = parity.compare(reference, candidate, (X,), probe=False)
     assert report.failing == [""]
     assert "it changes its input x in place" in " ".join(str(report).split())

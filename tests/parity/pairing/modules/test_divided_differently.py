@@ -111,11 +111,13 @@ Change = Callable[[Any], object] | None
 
 def compared(reference: Forwards, candidate: Forwards, change: Change = None) -> Report:
     torch.manual_seed(0)
-    ours, theirs = (nn.Sequential(Block(*forwards), nn.Linear(4, 3)) for forwards in (reference, candidate))
-    theirs.load_state_dict(ours.state_dict())
+    reference_network, candidate_network = (
+        nn.Sequential(Block(*forwards), nn.Linear(4, 3)) for forwards in (reference, candidate)
+    )
+    candidate_network.load_state_dict(reference_network.state_dict())
     if change is not None:
-        change(theirs[0])
-    return parity.compare(ours, theirs, (X,))
+        change(candidate_network[0])
+    return parity.compare(reference_network, candidate_network, (X,))
 
 
 def coarser(block: Any) -> None:

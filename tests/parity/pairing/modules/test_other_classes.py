@@ -26,8 +26,8 @@ def test_the_same_classes_and_those_that_fail_are_not_noted() -> None:
 
 
 def test_alike_pairs_are_noted_together() -> None:
-    one, other = (nn.Sequential(*(kind() for _ in range(5))) for kind in (nn.ReLU, nn.ReLU6))
-    (note,) = parity.compare(one, other, (X,), probe=False).notes
+    reference, candidate = (nn.Sequential(*(kind() for _ in range(5))) for kind in (nn.ReLU, nn.ReLU6))
+    (note,) = parity.compare(reference, candidate, (X,), probe=False).notes
     assert "0 and 4 more (ReLU6 in the candidate" in note
 
 

@@ -25,14 +25,14 @@ class Gated(nn.Module):
         return self.function(self.fc(x).abs())
 
 
-def notes(one: Callable[[Tensor], Tensor], other: Callable[[Tensor], Tensor]) -> list[str]:
-    report = parity.compare(Gated(one), Gated(other), (X,), probe=False)
+def notes(reference: Callable[[Tensor], Tensor], candidate: Callable[[Tensor], Tensor]) -> list[str]:
+    report = parity.compare(Gated(reference), Gated(candidate), (X,), probe=False)
     assert report.ok, str(report)
     return [note for note in report.notes if "operators" in note]
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "text"),
+    ("reference", "candidate", "text"),
     [
         (F.relu, F.relu6, "(root) (hardtanh(min_val=0, max_val=6) in the candidate, relu in the reference)"),
         (
@@ -45,21 +45,25 @@ def notes(one: Callable[[Tensor], Tensor], other: Callable[[Tensor], Tensor]) ->
     ],
 )
 def test_other_operators_that_agree_are_named(
-    one: Callable[[Tensor], Tensor], other: Callable[[Tensor], Tensor], text: str
+    reference: Callable[[Tensor], Tensor], candidate: Callable[[Tensor], Tensor], text: str
 ) -> None:
-    assert notes(one, other) == [f"computed with different operators, and agree on all that was tried: {text}"]
+    assert notes(reference, candidate) == [
+        f"computed with different operators, and agree on all that was tried: {text}"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("reference", "candidate"),
     [
         (F.gelu, F.gelu),
         (lambda x: x.softmax(-1), lambda x: x.softmax(1)),
         (lambda x: x.reshape(2, 12).reshape(4, 6), lambda x: x.mT.contiguous().mT),
     ],
 )
-def test_the_same_operators_are_not_noted(one: Callable[[Tensor], Tensor], other: Callable[[Tensor], Tensor]) -> None:
-    assert notes(one, other) == []
+def test_the_same_operators_are_not_noted(
+    reference: Callable[[Tensor], Tensor], candidate: Callable[[Tensor], Tensor]
+) -> None:
+    assert notes(reference, candidate) == []
 
 
 def test_copies_of_a_class_in_two_files_are_compared_by_their_operators() -> None:

@@ -93,9 +93,9 @@ def test_how_often_a_tensor_is_taken_is_no_difference(reference: str, candidate:
 
 def test_the_roots_inputs_are_independent() -> None:
     x = torch.linspace(-1, 1, 12).sin().reshape(3, 4)
-    one, other = Twice(residual), Twice(other_roles)
-    other.load_state_dict(one.state_dict())
-    assert not parity.compare(one, other, (x, x), probe=False, diagnose_seconds=0).ok
+    reference, candidate = Twice(residual), Twice(other_roles)
+    candidate.load_state_dict(reference.state_dict())
+    assert not parity.compare(reference, candidate, (x, x), probe=False, diagnose_seconds=0).ok
 
 
 class Attention(nn.Module):

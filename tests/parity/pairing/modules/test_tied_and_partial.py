@@ -73,20 +73,20 @@ def parts(report: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("there", "here"), list(product((True, False), repeat=2)))
+@pytest.mark.parametrize(("reference_tied", "candidate_tied"), list(product((True, False), repeat=2)))
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.every(6)
-def test_a_head_tied_on_either_side(kind: str, there: bool, here: bool, head: str) -> None:
+def test_a_head_tied_on_either_side(kind: str, reference_tied: bool, candidate_tied: bool, head: str) -> None:
     """A sound network holds, and says where the sides are tied differently; a faulty one fails."""
-    reference = Reference(tied=there)
+    reference = Reference(tied=reference_tied)
     make, weights = KINDS[kind][0], given(kind, head)
-    if head == "both of one" and not there:
+    if head == "both of one" and not reference_tied:
         return  # says that the candidate's head is another parameter's
-    report = parity.compare(reference, make(reference, tied=here), (IDS,), cells=PAIRS, weights=weights)
+    report = parity.compare(reference, make(reference, tied=candidate_tied), (IDS,), cells=PAIRS, weights=weights)
     report.raise_if_failed()
-    assert len(parts(report)) == (there != here)
-    assert "further training makes them differ" in "".join(parts(report)) or there == here
-    faulty = make(reference, tied=here, scale=1.01)
+    assert len(parts(report)) == (reference_tied != candidate_tied)
+    assert "further training makes them differ" in "".join(parts(report)) or reference_tied == candidate_tied
+    faulty = make(reference, tied=candidate_tied, scale=1.01)
     assert parity.compare(reference, faulty, (IDS,), cells=PAIRS, weights=weights, diagnose_seconds=0).failing
 
 

@@ -14,17 +14,17 @@ from tests.parity.pairing.ports.ports import made
 
 
 def module(**children: tnn.Module) -> tnn.Module:
-    found = tnn.Module()
+    parent = tnn.Module()
     for name, child in children.items():
-        found.add_module(name, child)
-    return found
+        parent.add_module(name, child)
+    return parent
 
 
 def cell(**children: nn.Cell) -> nn.Cell:
-    found = nn.Cell()
+    parent = nn.Cell()
     for name, child in children.items():
-        setattr(found, name, child)
-    return found
+        setattr(parent, name, child)
+    return parent
 
 
 def pairs(pairing: Pairing) -> dict[str, str]:
@@ -96,8 +96,8 @@ def test_what_has_no_partner_is_told() -> None:
 
 
 def test_as_given() -> None:
-    one, other = module(a=tnn.Linear(2, 2), b=tnn.Linear(2, 2)), cell(x=nn.Dense(2, 2), y=nn.Dense(2, 2))
-    pairing = pair_up(one, other, {"x": "b"})
+    reference, port = module(a=tnn.Linear(2, 2), b=tnn.Linear(2, 2)), cell(x=nn.Dense(2, 2), y=nn.Dense(2, 2))
+    pairing = pair_up(reference, port, {"x": "b"})
     assert pairs(pairing) == {"a": "y", "b": "x"}
     assert {pair.module: pair.how for pair in pairing.pairs} == {"": "root", "a": "class and order", "b": "given"}
 
@@ -118,7 +118,7 @@ def test_a_star_stands_for_the_same_text_on_both_sides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"fc*x": "linear"}, "names 'fc*x', which no Cell matches"),
         ({"fc2": "fc"}, "there is no Cell at 'fc2'; did you mean 'fc'"),
@@ -128,11 +128,14 @@ def test_a_star_stands_for_the_same_text_on_both_sides() -> None:
         ({"": "linear"}, "the two networks themselves are a pair already"),
     ],
 )
-def test_errors(given: dict[str, str], said: str) -> None:
-    one, other = module(linear=tnn.Linear(2, 2), n=tnn.LayerNorm(2)), cell(fc=nn.Dense(2, 2), norm=nn.LayerNorm((2,)))
+def test_errors(given: dict[str, str], message: str) -> None:
+    reference, port = (
+        module(linear=tnn.Linear(2, 2), n=tnn.LayerNorm(2)),
+        cell(fc=nn.Dense(2, 2), norm=nn.LayerNorm((2,))),
+    )
     with pytest.raises(UsageError) as raised:
-        pair_up(one, other, given)
-    assert said in str(raised.value)
+        pair_up(reference, port, given)
+    assert message in str(raised.value)
 
 
 def test_a_shared_layer_is_there_once() -> None:

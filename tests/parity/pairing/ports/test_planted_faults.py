@@ -141,13 +141,13 @@ class Tied(nn.Cell):
         return self.head(ops.tanh(self.embedding(ids)))
 
 
-@pytest.mark.parametrize("there", [True, False])
-@pytest.mark.parametrize("here", [True, False])
-def test_weights_tied_on_one_side_only(there: bool, here: bool) -> None:
+@pytest.mark.parametrize("reference_tied", [True, False])
+@pytest.mark.parametrize("port_tied", [True, False])
+def test_weights_tied_on_one_side_only(reference_tied: bool, port_tied: bool) -> None:
     torch.manual_seed(0)
-    report = parity.compare(TorchTied(there), Tied(here), torch.tensor([[1, 5, 2]]))
-    assert report.ok == (there == here)
-    if there and not here:
+    report = parity.compare(TorchTied(reference_tied), Tied(port_tied), torch.tensor([[1, 5, 2]]))
+    assert report.ok == (reference_tied == port_tied)
+    if reference_tied and not port_tied:
         reasons = [c.reason for cell in report.cells.values() for c in cell.failures if c.kind == "parameter"]
         assert any("shared" in reason and "separate" in reason for reason in reasons)
 

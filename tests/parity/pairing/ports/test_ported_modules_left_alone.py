@@ -17,22 +17,22 @@ from tests.parity.pairing.ports.ports import made
 
 def state(module: torch.nn.Module, cell: nn.Cell) -> list[Any]:
     """The complete state, with arrays as bytes."""
-    found: list[Any] = []
+    contents: list[Any] = []
     for path, inner in cell.cells_and_names():
         own = {name: id(value) for name, value in vars(inner).items()}
         hooks = [list(value) for name, value in vars(inner).items() if name.endswith("_hooks")]
         held = [list(map(id, registered.values())) for registered in (inner._params, inner._cells)]
-        found.append((path, own, hooks, held, inner.training, inner.phase, inner.requires_grad))
+        contents.append((path, own, hooks, held, inner.training, inner.phase, inner.requires_grad))
     for name, p in cell.parameters_and_names():
-        found.append((name, p.name, p.dtype, p.requires_grad, p.asnumpy().tobytes()))
+        contents.append((name, p.name, p.dtype, p.requires_grad, p.asnumpy().tobytes()))
     for path, m in module.named_modules():
-        found.append(
+        contents.append(
             (path, m.training, len(m._forward_hooks), len(m._forward_pre_hooks), list(map(id, m.parameters())))
         )
     for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
         array = tensor.detach().numpy()
-        found.append((name, tensor.dtype, tensor.requires_grad, tensor.grad is None, id(tensor), array.tobytes()))
-    return found
+        contents.append((name, tensor.dtype, tensor.requires_grad, tensor.grad is None, id(tensor), array.tobytes()))
+    return contents
 
 
 @pytest.mark.parametrize("train", [False, True])

@@ -163,13 +163,13 @@ def test_an_exception_in_the_root() -> None:
 
 def test_hooks_of_the_user_that_look_change_nothing() -> None:
     module, cell, args = made("residual")
-    seen: list[str] = []
-    cell.conv1.register_forward_pre_hook(lambda c, x: seen.append("pre"))
-    cell.conv1.register_forward_hook(lambda c, x, y: seen.append("forward"))
-    cell.bn1.register_backward_hook(lambda c, gi, go: seen.append("backward"))
+    calls: list[str] = []
+    cell.conv1.register_forward_pre_hook(lambda c, x: calls.append("pre"))
+    cell.conv1.register_forward_hook(lambda c, x, y: calls.append("forward"))
+    cell.bn1.register_backward_hook(lambda c, gi, go: calls.append("backward"))
     report = parity.compare(module, cell, args, train=True)
     assert report.ok, failure_text(report)
-    assert {"pre", "forward", "backward"} <= set(seen)
+    assert {"pre", "forward", "backward"} <= set(calls)
 
 
 @pytest.mark.parametrize("kind", ["register_forward_pre_hook", "register_forward_hook", "register_backward_hook"])

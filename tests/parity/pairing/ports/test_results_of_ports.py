@@ -49,7 +49,7 @@ def test_what_both_return_is_compared(*, returns_hidden: bool, form: str, senten
     module = Module(returns_hidden=returns_hidden)
     report = parity.compare(module, Port(form), (X,))
     assert report.sentence.startswith(sentence), str(report)
-    (difference,) = [one for one in report.structure if one.kind == OTHER_RESULT]
+    (difference,) = [difference for difference in report.structure if difference.kind == OTHER_RESULT]
     assert text in difference.text
     assert not parity.compare(module, Port(form), (X,), strict=True).ok
     assert isinstance(module(X), tuple) is returns_hidden  # the module is left as it was

@@ -94,12 +94,14 @@ class NnxNetwork(nnx.Module):
 def nnx_port(module: Network, epsilon: float = 1e-6) -> NnxNetwork:
     port = NnxNetwork(epsilon)
     for i, block in enumerate(module.blocks):
-        there = port.blocks[i]
-        there.norm.scale[...], there.norm.bias[...] = array(block.norm.weight), array(block.norm.bias)
-        layers = [(block.fc, there.fc)]
-        layers += [(getattr(block.attention, n), getattr(there.attention, n)) for n in ("query", "key", "value", "out")]
-        for ours, theirs in layers:
-            theirs.kernel[...], theirs.bias[...] = array(ours.weight.T), array(ours.bias)
+        port_block = port.blocks[i]
+        port_block.norm.scale[...], port_block.norm.bias[...] = array(block.norm.weight), array(block.norm.bias)
+        layers = [(block.fc, port_block.fc)]
+        layers += [
+            (getattr(block.attention, n), getattr(port_block.attention, n)) for n in ("query", "key", "value", "out")
+        ]
+        for torch_layer, flax_layer in layers:
+            flax_layer.kernel[...], flax_layer.bias[...] = array(torch_layer.weight.T), array(torch_layer.bias)
     port.head.kernel[...], port.head.bias[...] = array(module.head.weight.T), array(module.head.bias)
     return port
 

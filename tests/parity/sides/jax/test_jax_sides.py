@@ -133,9 +133,9 @@ class NnxImages(nnx.Module):
         self.conv1 = nnx.Conv(3, 8, (3, 3), padding=padding, rngs=rngs)
         self.norm = nnx.BatchNorm(8, use_running_average=True, rngs=rngs)
         self.conv2 = nnx.Conv(8, 4, (3, 3), strides=2, padding="VALID", rngs=rngs)
-        for ours, theirs in ((module.conv1, self.conv1), (module.conv2, self.conv2)):
-            theirs.kernel[...] = array(ours.weight.permute(2, 3, 1, 0))
-            theirs.bias[...] = array(ours.bias)
+        for torch_conv, flax_conv in ((module.conv1, self.conv1), (module.conv2, self.conv2)):
+            flax_conv.kernel[...] = array(torch_conv.weight.permute(2, 3, 1, 0))
+            flax_conv.bias[...] = array(torch_conv.bias)
         for name, value in (("scale", "weight"), ("bias", "bias"), ("mean", "running_mean"), ("var", "running_var")):
             getattr(self.norm, name)[...] = array(getattr(module.norm, value))
 

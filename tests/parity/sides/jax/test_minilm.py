@@ -21,17 +21,17 @@ SIZE, HEADS = 384, 12
 
 
 def linear(layer: Any) -> nnx.Linear:
-    there = nnx.Linear(layer.in_features, layer.out_features, rngs=nnx.Rngs(0))
-    there.kernel[...] = jnp.asarray(layer.weight.detach().numpy().T)
-    there.bias[...] = jnp.asarray(layer.bias.detach().numpy())
-    return there
+    flax_layer = nnx.Linear(layer.in_features, layer.out_features, rngs=nnx.Rngs(0))
+    flax_layer.kernel[...] = jnp.asarray(layer.weight.detach().numpy().T)
+    flax_layer.bias[...] = jnp.asarray(layer.bias.detach().numpy())
+    return flax_layer
 
 
 def norm(layer: Any, epsilon: float) -> nnx.LayerNorm:
-    there = nnx.LayerNorm(SIZE, epsilon=epsilon, rngs=nnx.Rngs(0))
-    there.scale[...] = jnp.asarray(layer.weight.detach().numpy())
-    there.bias[...] = jnp.asarray(layer.bias.detach().numpy())
-    return there
+    flax_norm = nnx.LayerNorm(SIZE, epsilon=epsilon, rngs=nnx.Rngs(0))
+    flax_norm.scale[...] = jnp.asarray(layer.weight.detach().numpy())
+    flax_norm.bias[...] = jnp.asarray(layer.bias.detach().numpy())
+    return flax_norm
 
 
 class SelfAttention(nnx.Module):

@@ -42,7 +42,7 @@ class Port(nnx.Module):
 
 @pytest.mark.every(2)
 @pytest.mark.parametrize(
-    ("there", "here", "head"),
+    ("reference_tied", "port_tied", "head"),
     [
         (True, True, "out.kernel"),
         (True, False, "out.kernel"),
@@ -50,15 +50,15 @@ class Port(nnx.Module):
         (False, True, "words.embedding"),
     ],
 )
-def test_a_head_tied_on_either_side(tmp_path: Path, there: bool, here: bool, head: str) -> None:
-    reference, names = Reference(tied=there), tmp_path / "names.toml"
+def test_a_head_tied_on_either_side(tmp_path: Path, reference_tied: bool, port_tied: bool, head: str) -> None:
+    reference, names = Reference(tied=reference_tied), tmp_path / "names.toml"
     names.write_text(f'{CELLS}"head.weight" = "{head}"\n')
-    for scale in (1.0, 1.01) if there != here else (1.0,):
-        port = jax_side(Port(reference, here, scale))
+    for scale in (1.0, 1.01) if reference_tied != port_tied else (1.0,):
+        port = jax_side(Port(reference, port_tied, scale))
         report = parity.compare(reference, port, (IDS,), names=names, diagnose_seconds=0)
         assert report.ok == (scale == 1.0), str(report)
         texts = [difference.text for difference in report.structure if difference.kind == OTHER_PARTS]
-        assert len(texts) == (there != here)
+        assert len(texts) == (reference_tied != port_tied)
 
 
 class Twice(nnx.Module):
