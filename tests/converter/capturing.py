@@ -126,9 +126,9 @@ def assert_matches_torch(
         ),
         *((f"gradient of {n}", p.grad, backward.parameter_gradients[n]) for n, p in module.named_parameters()),
     ]
-    wanted = [value for _, _, value in expected if value is not None]
+    values = [value for _, _, value in expected if value is not None]
     arrays = flat_inputs(program, args, {}) + [as_array(c) for c in cotangents]
-    results = iter(execute(backward.program, arrays, wanted=wanted, draws=replayed))
+    results = iter(execute(backward.program, arrays, wanted=values, draws=replayed))
     limit = TOLERANCE[dtype] if tolerance is None else tolerance
     for what, tensor, value in expected:
         computed = None if value is None else next(results)
@@ -164,5 +164,5 @@ def _prepared(args: Any, dtype: torch.dtype) -> Any:
 
 def _tensors(nested: Any) -> tuple[list[str], list[Tensor]]:
     """The tensors in a structure, and where each is."""
-    found = [(pytree.keystr(path), x) for path, x in pytree.tree_leaves_with_path(nested) if isinstance(x, Tensor)]
-    return [path for path, _ in found], [x for _, x in found]
+    leaves = [(pytree.keystr(path), x) for path, x in pytree.tree_leaves_with_path(nested) if isinstance(x, Tensor)]
+    return [path for path, _ in leaves], [x for _, x in leaves]

@@ -118,15 +118,15 @@ def test_results_keep_their_structure(case: str, tmp_path: Any) -> None:
 
 def test_containers_that_only_torch_knows_become_dicts() -> None:
     def grouped(batch: Batch) -> Any:
-        found = defaultdict(list)
-        found["k"].append(batch.second - batch.first)
-        return Batch(batch.first, batch.second), found
+        groups = defaultdict(list)
+        groups["k"].append(batch.second - batch.first)
+        return Batch(batch.first, batch.second), groups
 
     program = from_torch(Function(grouped), (Batch(X, Y),))
-    batch, found = program(Batch(X, Y))
+    batch, groups = program(Batch(X, Y))
     np.testing.assert_array_equal(batch["second"], Y)
     np.testing.assert_array_equal(batch["first"], X)
-    np.testing.assert_array_equal(found["k"][0], X - Y)
+    np.testing.assert_array_equal(groups["k"][0], X - Y)
     np.testing.assert_array_equal(program({"first": Y, "second": X})[1]["k"][0], X - Y)
 
 
@@ -373,9 +373,9 @@ def test_all_unsupported_operators_are_listed(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delitem(TABLE, "aten.linalg_ldl_factor_ex.default")
     with pytest.raises(UnsupportedOperators) as refusal:
         from_torch(Unsupported(), (X[:, :2],))
-    found = {(name, cell) for name, cell, _ in refusal.value.operators}
-    assert {("aten.hash_tensor.default", "inner"), ("aten.linalg_ldl_factor_ex.default", "inner")} <= found
-    assert any(name.startswith("aten._upsample_bilinear2d_aa") and cell == "(root)" for name, cell in found)
+    unsupported = {(name, cell) for name, cell, _ in refusal.value.operators}
+    assert {("aten.hash_tensor.default", "inner"), ("aten.linalg_ldl_factor_ex.default", "inner")} <= unsupported
+    assert any(name.startswith("aten._upsample_bilinear2d_aa") and cell == "(root)" for name, cell in unsupported)
     assert all("test_capture.py:" in source for _, _, source in refusal.value.operators)
     assert "in Cell inner" in str(refusal.value)
     assert refusal.value.exit_code == 3

@@ -23,9 +23,11 @@ def test_an_input_changed_in_place_is_left_as_it_is() -> None:
         return x, x.sum() - y
 
     x, y = X.clone(), X.flip(0)
-    with pytest.warns(UserWarning, match="changes its input 'args_0' in place; the program doesn't change it") as told:
+    with pytest.warns(
+        UserWarning, match="changes its input 'args_0' in place; the program doesn't change it"
+    ) as records:
         program = from_torch(Function(changing), (x, y))
-    assert len(told) == 1
+    assert len(records) == 1
     assert torch.equal(x, X)
     given = X.numpy().copy()
     results = program(given, y)
@@ -78,9 +80,11 @@ def test_backward_hooks_are_told() -> None:
     module[0].register_forward_hook(lambda module, args, output: output * 2)
     module[1].register_full_backward_hook(lambda module, inputs, outputs: (inputs[0] * 3,))
     module[2].bias.register_hook(lambda gradient: gradient * 2)
-    with pytest.warns(UserWarning, match=r"backward hooks aren't captured, those of 1, 2\.bias: the program's") as told:
+    with pytest.warns(
+        UserWarning, match=r"backward hooks aren't captured, those of 1, 2\.bias: the program's"
+    ) as records:
         program = from_torch(module, (X,))
-    assert len(told) == 1
+    assert len(records) == 1
     np.testing.assert_allclose(program(X.numpy()), module(X).detach().numpy(), rtol=1e-5)
 
 

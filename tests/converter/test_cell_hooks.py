@@ -156,11 +156,11 @@ class Falls(nn.Module):
 def test_an_exception_that_is_caught_leaves_the_cell_that_raised_it() -> None:
     current = CurrentCell()
     outer = nn.Sequential(Falls(), nn.Identity())
-    seen: list[list[str]] = []
-    outer[1].register_forward_pre_hook(lambda *_: seen.append(list(current.paths)))
+    paths_at_call: list[list[str]] = []
+    outer[1].register_forward_pre_hook(lambda *_: paths_at_call.append(list(current.paths)))
     with watch(outer, current):
         outer(X)
-    assert seen == [["", ""]]
+    assert paths_at_call == [["", ""]]
     assert current.paths == [""]
 
 

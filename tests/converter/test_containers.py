@@ -81,10 +81,10 @@ def test_a_cache_goes_in_and_its_gradients_are_compared(train: bool) -> None:
 def test_a_program_takes_the_cache_or_a_dict_of_its_tensors() -> None:
     module, x, cache = Decoder(), torch.randn(2, 1, 4), _filled()
     program = converter.from_torch(module, (x,), {"cache": cache})
-    found = program(x, cache=cache)
-    again = program(x, cache={"keys": [key.numpy() for key in cache.keys]})
-    np.testing.assert_array_equal(found["x"], again["x"])
-    assert found["cache"]["keys"][0].shape == (2, 4, 4)
+    from_cache = program(x, cache=cache)
+    from_dict = program(x, cache={"keys": [key.numpy() for key in cache.keys]})
+    np.testing.assert_array_equal(from_cache["x"], from_dict["x"])
+    assert from_cache["cache"]["keys"][0].shape == (2, 4, 4)
     cache.keys.append(x)
     with pytest.raises(UsageError, match="needed 2 values, given 3"):
         program(x, cache=cache)

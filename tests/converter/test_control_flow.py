@@ -114,15 +114,15 @@ def test_control_flow_follows_its_input(module_class: type[nn.Module]) -> None:
     for shift, size in ((1.0, 5), (-1.0, 3)):
         x = (torch.randn(size, 3) * 0.3 + shift).double().requires_grad_()
         expected = flat(TRUTH.get(module_class, module)(x))
-        found = flat(program(x))
+        results = flat(program(x))
         exported = run_model(model, {"x": as_array(x)})
-        for tensor, array, other in zip(expected, found, exported.values(), strict=True):
+        for tensor, array, exported_array in zip(expected, results, exported.values(), strict=True):
             np.testing.assert_allclose(array, as_array(tensor), atol=1e-12)
-            np.testing.assert_allclose(other, as_array(tensor), atol=1e-12)
+            np.testing.assert_allclose(exported_array, as_array(tensor), atol=1e-12)
         reached = [t for t in expected if t.requires_grad]
         seeds = [torch.randn_like(t) for t in reached]
-        wanted = [x, *module.parameters()]
-        truth = torch.autograd.grad(reached, wanted, seeds, allow_unused=True)
+        leaves = [x, *module.parameters()]
+        truth = torch.autograd.grad(reached, leaves, seeds, allow_unused=True)
         _, gradients = program.value_and_grad(x, cotangents=seeds)
         names = [name for name, _ in module.named_parameters()]
         computed = [gradients.inputs[0], *(gradients.parameters[name] for name in names)]

@@ -85,12 +85,12 @@ def test_found_sizes_are_those_of_each_run(name: str) -> None:
         mask = torch.tensor(chosen)
         expected = function(x, mask)
         expected = expected if isinstance(expected, tuple) else (expected,)
-        found = program(x, mask)
-        found = found if isinstance(found, tuple) else (found,)
+        results = program(x, mask)
+        results = results if isinstance(results, tuple) else (results,)
         exported = run_model(model, dict(zip(names, (as_array(x), as_array(mask)), strict=True)))
-        for tensor, array, other in zip(expected, found, exported.values(), strict=True):
+        for tensor, array, exported_array in zip(expected, results, exported.values(), strict=True):
             np.testing.assert_allclose(array, as_array(tensor), err_msg=label)
-            np.testing.assert_allclose(other, as_array(tensor), rtol=1e-6, err_msg=f"ONNX Runtime: {label}")
+            np.testing.assert_allclose(exported_array, as_array(tensor), rtol=1e-6, err_msg=f"ONNX Runtime: {label}")
         reached = [t for t in expected if t.requires_grad]
         if reached:
             seeds = [torch.randn_like(t) for t in reached]

@@ -620,10 +620,10 @@ def test_a_window_is_no_larger_than_the_channels() -> None:
     for size in (1, 3, 7, 9, 11, 10**6 + 1):
         made = model(f"net (float[2, 5, 3, 3] x) => (float[2, 5, 3, 3] y) {{ y = LRN<size = {size}, alpha = 7.0>(x) }}")
         with limited():
-            (found,) = (from_onnx(made)(x),)
+            (result,) = (from_onnx(made)(x),)
         half = (size - 1) // 2
         sums = np.stack([(x[:, max(0, c - half) : c + half + 1] ** 2).sum(1) for c in range(5)], 1)
-        np.testing.assert_allclose(found, x / (1 + 7.0 / size * sums) ** 0.75, rtol=1e-5)
+        np.testing.assert_allclose(result, x / (1 + 7.0 / size * sums) ** 0.75, rtol=1e-5)
 
 
 # ---- files ----

@@ -97,10 +97,10 @@ class OfNone(nn.Module):
 
 
 def test_checks_are_passed_and_told_of() -> None:
-    with pytest.warns(ConversionWarning, match="doesn't check the values") as told:
+    with pytest.warns(ConversionWarning, match="doesn't check the values") as records:
         program = from_torch(Checked(), (X,))
     np.testing.assert_allclose(program(X), X.exp(), rtol=1e-6)
-    (warning,) = told
+    (warning,) = records
     assert warning.filename == __file__
     lines = str(warning.message).splitlines()[1:]
     assert [line.partition(": ")[2] for line in lines] == [

@@ -47,9 +47,9 @@ def with_gradients(module: torch.nn.Module, inputs: list[Tensor]) -> tuple[list[
     return outputs, list(torch.autograd.grad(sum(weighted), inputs, allow_unused=True, materialize_grads=True))
 
 
-def assert_same(found: Any, wanted: list[Tensor]) -> None:
+def assert_same(actual_tensors: Any, expected_tensors: list[Tensor]) -> None:
     """Equal up to rounding; None stands for zeros."""
-    for actual, expected in zip(found, wanted, strict=True):
+    for actual, expected in zip(actual_tensors, expected_tensors, strict=True):
         scale = max(1.0, expected.abs().max().item())
         actual = actual.detach() if isinstance(actual, Tensor) else 0.0 if actual is None else actual
         np.testing.assert_allclose(np.asarray(actual), expected.detach().numpy(), rtol=0, atol=1e-9 * scale)

@@ -171,9 +171,13 @@ def test_a_program_reads_its_parameters_when_they_are_used(tmp_path: Path, dtype
     assert all(p.is_meta for p in module.parameters())
     expected = from_torch(original, (IDS,))
     np.testing.assert_array_equal(program(IDS.numpy()), expected(IDS.numpy()))
-    for ours, theirs in zip(to_onnx(program).graph.initializer, to_onnx(expected).graph.initializer, strict=True):
-        assert ours.name == theirs.name
-        np.testing.assert_array_equal(onnx.numpy_helper.to_array(ours), onnx.numpy_helper.to_array(theirs))
+    for initializer, expected_initializer in zip(
+        to_onnx(program).graph.initializer, to_onnx(expected).graph.initializer, strict=True
+    ):
+        assert initializer.name == expected_initializer.name
+        np.testing.assert_array_equal(
+            onnx.numpy_helper.to_array(initializer), onnx.numpy_helper.to_array(expected_initializer)
+        )
 
 
 EXPORT = """

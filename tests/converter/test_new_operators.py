@@ -76,7 +76,7 @@ def recurrent(decays: bool, corrects: bool) -> Callable[..., Any]:
 
     def run(query: Any, key: Any, value: Any, state: Any, decay: Any, beta: Any) -> Any:
         q, k, v = (x.unflatten(-1, (heads, -1)) for x, heads in ((query, 4), (key, 2), (value, 2)))
-        found = []
+        outputs = []
         for t in range(query.shape[1]):
             if decays:
                 state = state * decay[:, t].unflatten(-1, (2, -1)).exp()[..., None]
@@ -84,8 +84,8 @@ def recurrent(decays: bool, corrects: bool) -> Callable[..., Any]:
             if corrects:
                 written = beta[:, t][..., None] * (written - torch.einsum("bhkv,bhk->bhv", state, k[:, t]))
             state = state + k[:, t][..., None] * written[..., None, :]
-            found.append(torch.einsum("bhgk,bhkv->bhgv", q[:, t].unflatten(1, (2, 2)), state).flatten(1) / 3**0.5)
-        return torch.stack(found, 1), state
+            outputs.append(torch.einsum("bhgk,bhkv->bhgv", q[:, t].unflatten(1, (2, 2)), state).flatten(1) / 3**0.5)
+        return torch.stack(outputs, 1), state
 
     return run
 
@@ -244,8 +244,8 @@ def as_tuple(x: Any) -> tuple[Any, ...]:
     return tuple(x) if isinstance(x, (tuple, list)) else (x,)
 
 
-def close(found: Any, wanted: Any) -> None:
-    for y, z in zip(as_tuple(found), as_tuple(wanted), strict=True):
+def close(actual: Any, expected: Any) -> None:
+    for y, z in zip(as_tuple(actual), as_tuple(expected), strict=True):
         np.testing.assert_allclose(np.asarray(y), np.asarray(z), rtol=2e-5, atol=2e-6)
 
 
@@ -255,13 +255,13 @@ def test_values_and_gradients(case: Case, named: bool) -> None:
     program = from_onnx(case.model(named))
     given = case.given()
     tensors = [torch.from_numpy(x).requires_grad_(x.dtype == np.float32) for x in given]
-    wanted = as_tuple(case.torch(*tensors))
-    close(program(*given), [y.detach() for y in wanted])
-    cotangents = [floats(*y.shape) for y in wanted]
-    sum((y * torch.from_numpy(g)).sum() for y, g in zip(wanted, cotangents, strict=True)).backward()
+    expected = as_tuple(case.torch(*tensors))
+    close(program(*given), [y.detach() for y in expected])
+    cotangents = [floats(*y.shape) for y in expected]
+    sum((y * torch.from_numpy(g)).sum() for y, g in zip(expected, cotangents, strict=True)).backward()
     _, gradients = program.value_and_grad(*given, cotangents=cotangents)
-    found = list(gradients.inputs)
-    for x, g in zip(tensors, found, strict=True):
+    input_gradients = list(gradients.inputs)
+    for x, g in zip(tensors, input_gradients, strict=True):
         if x.requires_grad:
             close(g, torch.zeros_like(x) if x.grad is None else x.grad)
     close([y.detach() for y in as_tuple(to_torch(program)(*(torch.from_numpy(x) for x in given)))], program(*given))
@@ -270,8 +270,8 @@ def test_values_and_gradients(case: Case, named: bool) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_onnx_reads_it_as_its_own_reference_does(case: Case) -> None:
     names = [f"x{i}" for i, x in enumerate(case.inputs) if x is not None and x.ndim]
-    wanted = ReferenceEvaluator(case.model()).run(None, dict(zip(names, case.given(), strict=True)))
-    close(from_onnx(case.model())(*case.given()), wanted)
+    expected = ReferenceEvaluator(case.model()).run(None, dict(zip(names, case.given(), strict=True)))
+    close(from_onnx(case.model())(*case.given()), expected)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -363,11 +363,11 @@ def test_lengths_that_the_run_tells(case: Case) -> None:
         if axis := LENGTH_AXES[case.operator].get(len(dims)):
             dims[axis].dim_param = LENGTHS_OF.get(info.name, "length") if case.operator == "Attention" else "length"
     program = from_onnx(model)
-    wanted = [y.numpy() for y in as_tuple(case.torch(*(torch.from_numpy(x) for x in case.given())))]
-    close(program(*case.given()), wanted)
+    expected = [y.numpy() for y in as_tuple(case.torch(*(torch.from_numpy(x) for x in case.given())))]
+    close(program(*case.given()), expected)
     exported = to_onnx(program)
     given = dict(zip((value.name for value in program.inputs), case.given(), strict=True))
-    close(list(run_model(exported, given).values()), wanted)
+    close(list(run_model(exported, given).values()), expected)
 
 
 def test_a_query_without_any_key_gives_zeros_and_no_gradient() -> None:
@@ -428,7 +428,7 @@ def test_ranges_of_half_precision(dtype: Any, known: bool) -> None:
     result = [helper.make_tensor_value_info("y", kind, ["n"])]
     graph = helper.make_graph([node], "range", [] if known else infos, result, stored)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 27)], ir_version=13)
-    (wanted,) = ReferenceEvaluator(model).run(None, {} if known else bounds)
-    found = from_onnx(model)(*([] if known else bounds.values()))
-    assert found.dtype == dtype
-    np.testing.assert_array_equal(found.astype(np.float64), np.asarray(wanted).astype(np.float64))
+    (expected,) = ReferenceEvaluator(model).run(None, {} if known else bounds)
+    actual = from_onnx(model)(*([] if known else bounds.values()))
+    assert actual.dtype == dtype
+    np.testing.assert_array_equal(actual.astype(np.float64), np.asarray(expected).astype(np.float64))

@@ -44,10 +44,10 @@ def agrees(
         for output in model.graph.output:
             output.type.tensor_type.ClearField("shape")
         expected = list(run_model(model, inputs).values())
-        found = from_onnx(model)(*inputs.values())
-        for y, wanted in zip(found if isinstance(found, tuple) else (found,), expected, strict=True):
-            assert y.dtype == wanted.dtype
-            np.testing.assert_allclose(y, wanted, rtol=2e-5, atol=2e-6)
+        results = from_onnx(model)(*inputs.values())
+        for y, expected_array in zip(results if isinstance(results, tuple) else (results,), expected, strict=True):
+            assert y.dtype == expected_array.dtype
+            np.testing.assert_allclose(y, expected_array, rtol=2e-5, atol=2e-6)
 
 
 X, BIAS = floats(2, 5, 8), floats(8)

@@ -29,12 +29,12 @@ def model(node: str, x: np.ndarray[Any, Any], outputs: str) -> onnx.ModelProto:
 def agrees(node: str, x: np.ndarray[Any, Any], outputs: str = "float[n, k] y") -> None:
     """A graph gives in the interpreter what it gives in ONNX Runtime."""
     made = model(node, x, outputs)
-    found = from_onnx(made)(x)
-    for y, wanted in zip(
-        found if isinstance(found, tuple) else (found,), run_model(made, {"x": x}).values(), strict=True
+    results = from_onnx(made)(x)
+    for y, expected in zip(
+        results if isinstance(results, tuple) else (results,), run_model(made, {"x": x}).values(), strict=True
     ):
-        assert y.dtype == wanted.dtype
-        np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-6)
+        assert y.dtype == expected.dtype
+        np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("x", [X, np.arange(-4, 8).reshape(4, 3)], ids=["floats", "integers"])

@@ -148,10 +148,14 @@ def test_a_graph_becomes_smaller(module: nn.Module, args: tuple[Any, ...], expec
         torch.nn.init.normal_(m.running_mean)
         torch.nn.init.uniform_(m.running_var, 0.5, 2.0)
         torch.nn.init.normal_(m.weight)
-    found = counts(exported(module, *args))
+    node_counts = counts(exported(module, *args))
     for kind, count in expected.items():
-        assert found.pop(kind, 0) == count
-    assert found.keys() <= {"Squeeze", "Unsqueeze", "Reshape", "Transpose"} if "LSTM" in expected else found == {}
+        assert node_counts.pop(kind, 0) == count
+    assert (
+        node_counts.keys() <= {"Squeeze", "Unsqueeze", "Reshape", "Transpose"}
+        if "LSTM" in expected
+        else node_counts == {}
+    )
 
 
 def test_results_are_handed_out_whatever_is_merged() -> None:
@@ -356,9 +360,9 @@ def test_the_directions_of_a_recurrent_layer_are_one_node(kind: str, train: bool
     if not train:
         assert not counts["Split"]
         assert not counts["Concat"]
-    found = list(run_model(model, {"x": x.numpy()}).values())
-    wanted = torch.utils._pytree.tree_leaves(module(x))
-    for actual, expected in zip(found, wanted, strict=True):
+    results = list(run_model(model, {"x": x.numpy()}).values())
+    expected_results = torch.utils._pytree.tree_leaves(module(x))
+    for actual, expected in zip(results, expected_results, strict=True):
         np.testing.assert_allclose(actual, expected.detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
@@ -374,5 +378,5 @@ def test_directions_over_different_sequences_stay_apart() -> None:
     x = torch.randn(5, 2, 3)
     module = Two().eval()
     model = to_onnx(from_torch(module, (x,)))
-    (found,) = run_model(model, {"x": x.numpy()}).values()
-    np.testing.assert_allclose(found, module(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+    (result,) = run_model(model, {"x": x.numpy()}).values()
+    np.testing.assert_allclose(result, module(x).detach().numpy(), rtol=1e-5, atol=1e-6)

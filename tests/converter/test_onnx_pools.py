@@ -23,13 +23,13 @@ def agrees(node: str, outputs: str, axes: str, **initializers: Any) -> None:
     module = to_torch(program)
     for shape in SHAPES[axes]:
         x = floats(*shape)
-        wanted = [*run_model(made, {"x": x}).values()]
+        expected_outputs = [*run_model(made, {"x": x}).values()]
         t = torch.from_numpy(x).requires_grad_()
         results = module(t)
         sides = [program(x), compiled(program)(x), results]
         for side in sides:
-            found = side if isinstance(side, tuple) else (side,)
-            for y, expected in zip(found, wanted, strict=True):
+            arrays = side if isinstance(side, tuple) else (side,)
+            for y, expected in zip(arrays, expected_outputs, strict=True):
                 array = y.detach().numpy() if isinstance(y, torch.Tensor) else y
                 np.testing.assert_allclose(array, expected, rtol=1e-5, atol=1e-5)
         first = results[0] if isinstance(results, tuple) else results

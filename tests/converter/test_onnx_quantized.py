@@ -45,10 +45,10 @@ def model(
 
 def agrees(made: onnx.ModelProto, given: dict[str, Any], rtol: float = 1e-5) -> None:
     """In the interpreter and compiled as the file in ONNX Runtime; integers but for single steps at ties."""
-    wanted = [*run_model(made, given).values()]
+    expected_outputs = [*run_model(made, given).values()]
     program = from_onnx(made)
-    for found in (program(*given.values()), compiled(program)(*given.values())):
-        for y, expected in zip(found if isinstance(found, tuple) else (found,), wanted, strict=True):
+    for outputs in (program(*given.values()), compiled(program)(*given.values())):
+        for y, expected in zip(outputs if isinstance(outputs, tuple) else (outputs,), expected_outputs, strict=True):
             assert y.dtype == expected.dtype
             if expected.dtype.kind == "f":
                 np.testing.assert_allclose(y, expected, rtol=rtol, atol=1e-5)

@@ -264,13 +264,13 @@ def test_a_slice_ends_where_the_axis_does(start: str, end: str, axis: str, step:
     module = to_torch(program)
     for size in (4, 5, 6, 9):
         x = floats(size, 3)
-        (wanted,) = run_model(made, {"x": x}).values()
-        y, gradients = program.value_and_grad(x, cotangents=[np.ones_like(wanted)])
-        np.testing.assert_allclose(y, wanted, rtol=1e-6)
-        np.testing.assert_allclose(compiled(program)(x), wanted, rtol=1e-6)
+        (expected_output,) = run_model(made, {"x": x}).values()
+        y, gradients = program.value_and_grad(x, cotangents=[np.ones_like(expected_output)])
+        np.testing.assert_allclose(y, expected_output, rtol=1e-6)
+        np.testing.assert_allclose(compiled(program)(x), expected_output, rtol=1e-6)
         t = torch.from_numpy(x).requires_grad_()
         out = module(t)
-        np.testing.assert_allclose(out.detach(), wanted, rtol=1e-6)
+        np.testing.assert_allclose(out.detach(), expected_output, rtol=1e-6)
         (expected,) = torch.autograd.grad(out.sum(), t)
         np.testing.assert_allclose(gradients.inputs[0], expected, rtol=1e-6)
 

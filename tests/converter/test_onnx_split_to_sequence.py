@@ -39,15 +39,17 @@ ROWS = """net (float[n, 3] x, int64 i) => (float[{shape}] y, int64 count, float[
 def agrees(graph: str, inputs: dict[str, Any], **initializers: Any) -> None:
     """A graph gives in the interpreter, compiled and in torch what it gives in ONNX Runtime, with torch's gradient."""
     made = model(graph, **initializers)
-    program, wanted = from_onnx(made), [*run_model(made, inputs).values()]
+    program, expected_outputs = from_onnx(made), [*run_model(made, inputs).values()]
     arrays = list(inputs.values())
-    for found in (program(*arrays), compiled(program)(*arrays)):
-        for y, expected in zip(found, wanted, strict=True):
+    for outputs in (program(*arrays), compiled(program)(*arrays)):
+        for y, expected in zip(outputs, expected_outputs, strict=True):
             np.testing.assert_allclose(y, expected, rtol=1e-6)
     tensors = [torch.from_numpy(np.array(array)) for array in arrays]
     tensors[0].requires_grad_()
     results = to_torch(program)(*tensors)
-    cotangents = [np.arange(w.size, dtype=np.float32).reshape(w.shape) if w.dtype == np.float32 else w for w in wanted]
+    cotangents = [
+        np.arange(w.size, dtype=np.float32).reshape(w.shape) if w.dtype == np.float32 else w for w in expected_outputs
+    ]
     reals = [(r, torch.from_numpy(c)) for r, c in zip(results, cotangents, strict=True) if r.requires_grad]
     (expected,) = torch.autograd.grad([r for r, _ in reals], tensors[0], [c for _, c in reals])
     _, gradients = program.value_and_grad(*arrays, cotangents=[c for c in cotangents if c.dtype == np.float32])

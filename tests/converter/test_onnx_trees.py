@@ -40,8 +40,8 @@ def listed(rng: np.random.Generator, modes: list[str], trees: int = 3, splits: i
 
 def weights(rng: np.random.Generator, nodes: dict[str, Any], results: list[int], kind: str, scale: Any) -> Any:
     """The attributes of what leaves add, to each of the results."""
-    found = zip(nodes["nodes_treeids"], nodes["nodes_nodeids"], nodes["nodes_modes"], strict=True)
-    rows = [(t, n, r) for t, n, mode in found if mode == "LEAF" for r in results]
+    node_modes = zip(nodes["nodes_treeids"], nodes["nodes_nodeids"], nodes["nodes_modes"], strict=True)
+    rows = [(t, n, r) for t, n, mode in node_modes if mode == "LEAF" for r in results]
     amounts = [float(x) for x in np.float32(scale(rng, len(rows)))]
     return {
         f"{kind}_treeids": [t for t, _, _ in rows],
@@ -73,11 +73,11 @@ def agrees(made: onnx.ModelProto, x: Any, atol: float = 1e-6) -> None:
     """A model gives in the interpreter, compiled and in torch what the file gives in ONNX Runtime."""
     import torch
 
-    wanted = [*run_model(made, {"x": x}).values()]
+    expected_outputs = [*run_model(made, {"x": x}).values()]
     program = from_onnx(made)
     results = [program(x), compiled(program)(x), to_torch(program)(torch.from_numpy(x))]
-    for found in results:
-        for y, expected in zip(found if isinstance(found, tuple) else (found,), wanted, strict=True):
+    for outputs in results:
+        for y, expected in zip(outputs if isinstance(outputs, tuple) else (outputs,), expected_outputs, strict=True):
             assert np.asarray(y).dtype == expected.dtype
             np.testing.assert_allclose(np.asarray(y), expected, rtol=1e-5, atol=atol)
 

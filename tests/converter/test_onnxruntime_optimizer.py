@@ -35,5 +35,7 @@ def test_optimized_models_agree(function: object, x: Tensor) -> None:
     model = to_onnx(from_torch(module, (x,)))
     results = run_model(model, {model.graph.input[0].name: x.numpy()})
     expected = module(x)
-    for actual, wanted in zip(results.values(), expected if isinstance(expected, tuple) else (expected,), strict=True):
-        np.testing.assert_allclose(actual, wanted.numpy(), rtol=1e-5, atol=1e-5)
+    for actual, expected_tensor in zip(
+        results.values(), expected if isinstance(expected, tuple) else (expected,), strict=True
+    ):
+        np.testing.assert_allclose(actual, expected_tensor.numpy(), rtol=1e-5, atol=1e-5)

@@ -50,8 +50,8 @@ CASES = {
 def assert_matches(module: nn.Module, program: Any, x: torch.Tensor, lengths: list[int]) -> None:
     args = x, torch.tensor(lengths)
     expected = torch.utils._pytree.tree_leaves(module(*args))
-    found = torch.utils._pytree.tree_leaves(program(*(a.numpy() for a in args)))
-    for a, b in zip(found, expected, strict=True):
+    actual = torch.utils._pytree.tree_leaves(program(*(a.numpy() for a in args)))
+    for a, b in zip(actual, expected, strict=True):
         np.testing.assert_allclose(a, b.detach().numpy(), atol=1e-12)
 
 

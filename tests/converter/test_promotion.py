@@ -70,11 +70,13 @@ def test_results_are_as_torch_promotes(name: str) -> None:
     expected = all_pairs(*inputs)
     actual = from_torch(Function(all_pairs), tuple(inputs))(*inputs)
     for case, truth, array in zip([*pairs, *scalars], expected, actual, strict=True):
-        wanted = as_array(truth)
-        said = f"{name} of {[inputs[case[0]].dtype, case[1]]}"
-        assert (array.dtype, array.shape) == (wanted.dtype, wanted.shape), said
-        rtol = SPACING.get(wanted.dtype.name, 0)
-        np.testing.assert_allclose(array.astype(np.float64), wanted.astype(np.float64), rtol=rtol, err_msg=said)
+        expected_array = as_array(truth)
+        message = f"{name} of {[inputs[case[0]].dtype, case[1]]}"
+        assert (array.dtype, array.shape) == (expected_array.dtype, expected_array.shape), message
+        rtol = SPACING.get(expected_array.dtype.name, 0)
+        np.testing.assert_allclose(
+            array.astype(np.float64), expected_array.astype(np.float64), rtol=rtol, err_msg=message
+        )
 
 
 class Autocast(nn.Module):
@@ -100,9 +102,9 @@ def test_autocast_regions_keep_their_dtypes() -> None:
     expected = module(x)
     program = from_torch(module, (x,))
     for truth, array in zip(expected, program(x), strict=True):
-        wanted = as_array(truth)
-        assert array.dtype == wanted.dtype
-        np.testing.assert_allclose(array.astype(np.float64), wanted.astype(np.float64), rtol=1.6e-2, atol=1e-2)
+        expected_array = as_array(truth)
+        assert array.dtype == expected_array.dtype
+        np.testing.assert_allclose(array.astype(np.float64), expected_array.astype(np.float64), rtol=1.6e-2, atol=1e-2)
     assert [y.dtype for y in expected] == [torch.float32, torch.bfloat16, torch.float32, torch.bfloat16]
 
 
@@ -146,11 +148,11 @@ class Composed(nn.Module):
 def test_autocast_reaches_the_parts_of_operators(name: str) -> None:
     torch.manual_seed(0)
     module, x = Composed(COMPOSED[name]), torch.randn(2, 4, 4)
-    expected, found = as_array(module(x)), from_torch(module, (x,))(x)
-    assert found.dtype == expected.dtype
-    expected, found = (array.astype(np.float64) for array in (expected, found))
+    expected, actual = as_array(module(x)), from_torch(module, (x,))(x)
+    assert actual.dtype == expected.dtype
+    expected, actual = (array.astype(np.float64) for array in (expected, actual))
     scale = np.abs(expected).max()
-    np.testing.assert_allclose(found / scale, expected / scale, atol=1e-5)
+    np.testing.assert_allclose(actual / scale, expected / scale, atol=1e-5)
 
 
 class RecurrentInAutocast(nn.Module):
@@ -179,12 +181,14 @@ def test_recurrent_layers_in_an_autocast_region(kind: str, behind: bool) -> None
     expected = [as_array(tensor) for tensor in pytree.tree_leaves(module(x))]
     program = from_torch(module, (x,))
     results, gradients = program.value_and_grad(x)
-    for wanted, found in zip(expected, pytree.tree_leaves(results), strict=True):
-        assert found.dtype == wanted.dtype
-        np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), atol=2e-2)
+    for expected_array, actual_array in zip(expected, pytree.tree_leaves(results), strict=True):
+        assert actual_array.dtype == expected_array.dtype
+        np.testing.assert_allclose(actual_array.astype(np.float64), expected_array.astype(np.float64), atol=2e-2)
     compiled, others = runtime.compile(program, "cpu").value_and_grad(x)
-    for one, other in zip(pytree.tree_leaves(compiled), pytree.tree_leaves(results), strict=True):
-        np.testing.assert_allclose(one.astype(np.float64), other.astype(np.float64), atol=1e-2)
+    for compiled_array, interpreted_array in zip(
+        pytree.tree_leaves(compiled), pytree.tree_leaves(results), strict=True
+    ):
+        np.testing.assert_allclose(compiled_array.astype(np.float64), interpreted_array.astype(np.float64), atol=1e-2)
     for name, gradient in gradients.parameters.items():
         scale = np.abs(gradient).max()
         np.testing.assert_allclose(others.parameters[name], gradient, atol=2e-2 * scale)

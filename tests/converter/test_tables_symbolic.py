@@ -154,5 +154,5 @@ def test_batches_of_other_sizes(name: str) -> None:
     program = assert_matches_torch(OF_BATCHES[name], x, dynamic_shapes=({0: some},), other_args=(other,))
     compiled = runtime.compile(program)
     leaves = (pytree.tree_leaves(run(other.double())) for run in (compiled, program))
-    for found, expected in zip(*leaves, strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-9)
+    for actual, expected in zip(*leaves, strict=True):
+        np.testing.assert_allclose(actual, expected, atol=1e-9)

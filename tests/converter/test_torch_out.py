@@ -104,7 +104,7 @@ def assert_same_step(
         torch.testing.assert_close(made_buffers[name], buffer)
 
 
-class Seen:
+class Visits:
     """What hooks at the boundaries of modules see."""
 
     def __init__(self) -> None:
@@ -129,8 +129,8 @@ class Seen:
         pass
 
 
-def seen(module: nn.Module, *args: Any, **kwargs: Any) -> Seen:
-    visitor = Seen()
+def visits_of(module: nn.Module, *args: Any, **kwargs: Any) -> Visits:
+    visitor = Visits()
     with watch(module, visitor):
         module(*args, **kwargs)
     return visitor
@@ -162,7 +162,7 @@ def test_its_state_dict_is_the_originals(tied: Tied, made: nn.Module) -> None:
 
 
 def test_hooks_at_its_modules_see_what_they_see_at_the_originals(tied: Tied, made: nn.Module) -> None:
-    expected, actual = seen(tied, *tied_arguments()), seen(made, *tied_arguments())
+    expected, actual = visits_of(tied, *tied_arguments()), visits_of(made, *tied_arguments())
     assert actual.calls == expected.calls
     assert [(n, slot) for n, slot, _ in actual.tensors] == [(n, slot) for n, slot, _ in expected.tensors]
     for (_, _, a), (_, _, b) in zip(actual.tensors, expected.tensors, strict=True):
@@ -285,7 +285,9 @@ def test_calls_that_differ() -> None:
     assert len(module.get_submodule("head.1").variants) == 2
     assert list(module.state_dict()) == list(original.state_dict())
     assert [name for name, _ in module.named_modules()] == ["", "head", "head.0", "head.1"]
-    assert [call.path for call in seen(module, maps).calls] == [call.path for call in seen(original, maps).calls]
+    assert [call.path for call in visits_of(module, maps).calls] == [
+        call.path for call in visits_of(original, maps).calls
+    ]
     assert_same_step(original, module, (maps,))
 
 
@@ -324,10 +326,10 @@ def test_modules_that_others_hold() -> None:
     original, x = Lender(), torch.randn(3, 4)
     module = to_torch(from_torch(original, (x,)))
     assert list(module.state_dict()) == list(original.state_dict())
-    assert [call.path for call in seen(module, x).calls] == [call.path for call in seen(original, x).calls]
+    assert [call.path for call in visits_of(module, x).calls] == [call.path for call in visits_of(original, x).calls]
     assert module(x)._fields == ("first", "second")
-    for other in (module, copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
-        assert_same_step(original, other, (x,))
+    for variant in (module, copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert_same_step(original, variant, (x,))
 
 
 class Stash(nn.Module):
@@ -356,7 +358,9 @@ class Reader(nn.Module):
 def test_a_value_that_passes_beside_the_boundaries_is_carried_unseen() -> None:
     original, x = Stash(), torch.randn(3, requires_grad=True)
     module = to_torch(from_torch(original, (x.detach(),)))
-    for (n, _, actual), (m, _, expected) in zip(seen(module, x).tensors, seen(original, x).tensors, strict=True):
+    for (n, _, actual), (m, _, expected) in zip(
+        visits_of(module, x).tensors, visits_of(original, x).tensors, strict=True
+    ):
         assert n == m
         torch.testing.assert_close(actual, expected)
     torch.testing.assert_close(torch.autograd.grad(module(x).sum(), x), torch.autograd.grad(original(x).sum(), x))
@@ -410,12 +414,12 @@ def test_a_gradient_program() -> None:
     gradients = [value for value in (*backward.input_gradients, *backward.parameter_gradients.values()) if value]
     whole = backward.program.replace(outputs=(*program.outputs, *gradients))
     module = to_torch(whole)
-    y, *found = module(x, torch.ones(3, 4))
+    y, *actual_gradients = module(x, torch.ones(3, 4))
     inputs = x.clone().requires_grad_()
     expected = original(inputs)
-    wanted = torch.autograd.grad(expected.sum(), [inputs, *original.parameters()])
+    expected_gradients = torch.autograd.grad(expected.sum(), [inputs, *original.parameters()])
     torch.testing.assert_close(y, expected)
-    for actual, gradient in zip(found, wanted, strict=True):
+    for actual, gradient in zip(actual_gradients, expected_gradients, strict=True):
         torch.testing.assert_close(actual, gradient)
 
 
@@ -459,7 +463,7 @@ def test_keywords_come_in_the_order_of_the_originals_parameters() -> None:
     original, a, b = Ordered(), torch.randn(2), torch.randn(2)
     module = to_torch(from_torch(original, (), {"second": b, "flag": True, "first": a}))
     torch.testing.assert_close(module(second=b, first=a), a - b)
-    assert [s for _, s, _ in seen(module, first=a, second=b).tensors][:2] == ["input first", "input second"]
+    assert [s for _, s, _ in visits_of(module, first=a, second=b).tensors][:2] == ["input first", "input second"]
 
 
 def test_an_argument_that_no_default_can_be_is_refused() -> None:

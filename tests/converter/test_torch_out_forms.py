@@ -90,13 +90,15 @@ def check_gradients(
     by_rule = checks.run_vjp(case, seeds, ys, inputs)
     pairs = [(y, checks.as_torch(g)) for y, g in zip(outputs, seeds, strict=True) if g is not None and y.requires_grad]
     heads, cotangents = zip(*pairs, strict=True) if pairs else ((), ())
-    found = torch.autograd.grad(heads, leaves, cotangents, allow_unused=True) if pairs else [None] * len(leaves)
-    gradients = iter(found)
+    torch_gradients = (
+        torch.autograd.grad(heads, leaves, cotangents, allow_unused=True) if pairs else [None] * len(leaves)
+    )
+    gradients = iter(torch_gradients)
     for array, expected, differentiated in zip(inputs, by_rule, checks.differentiated(case), strict=True):
         if array is not None and differentiated:
             actual, zero = next(gradients), np.zeros_like(array)
-            wanted = zero if expected is None else expected
-            checks.assert_close(zero if actual is None else actual.numpy(), wanted, "float64", scale=1.0)
+            expected_array = zero if expected is None else expected
+            checks.assert_close(zero if actual is None else actual.numpy(), expected_array, "float64", scale=1.0)
     assert next(gradients, None) is None
 
 

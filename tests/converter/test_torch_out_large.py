@@ -41,16 +41,16 @@ def many_parameters(count: int, parameter: str, node: str) -> Program:
 
 def cost(function: Callable[[], object]) -> float:
     """Seconds of the processor, the least of three runs."""
-    found = []
+    seconds = []
     gc.disable()  # which looks at all objects that there are
     try:
         for _ in range(3):
             start = time.process_time()
             function()
-            found.append(time.process_time() - start)
+            seconds.append(time.process_time() - start)
     finally:
         gc.enable()
-    return min(found)
+    return min(seconds)
 
 
 @pytest.mark.parametrize(

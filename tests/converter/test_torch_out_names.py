@@ -166,10 +166,10 @@ def with_names(program: Program, name: Any) -> Program:
         return Node(old.op, inputs, attributes, tuple(map(new, old.outputs)), old.cell, old.source)
 
     def renamed(stored: dict[str, Any]) -> dict[str, Any]:
-        found = {}
+        items = {}
         for key, item in stored.items():
-            found[f"{cells[key.rpartition('.')[0]]}.{name()}{len(found)}"] = replace(item, value=new(item.value))
-        return found
+            items[f"{cells[key.rpartition('.')[0]]}.{name()}{len(items)}"] = replace(item, value=new(item.value))
+        return items
 
     positional, named = program.arguments.children
     keys = tuple(name() + str(i) for i in range(len(named.keys)))
@@ -201,16 +201,18 @@ def test_names_of_a_saved_program(payload: Any, tmp_path: Path) -> None:
     assert_harmless(module)
     keys = program.arguments.children[1].keys
     expected = list(original(x, scale=scale).values())
-    for other in (module, copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
-        result = other(x, **{keys[0]: scale})
+    for variant in (module, copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        result = variant(x, **{keys[0]: scale})
         assert tuple(result) == program.result.keys
-        for actual, wanted in zip(result.values(), expected, strict=True):
-            torch.testing.assert_close(actual, wanted)
+        for actual, expected_tensor in zip(result.values(), expected, strict=True):
+            torch.testing.assert_close(actual, expected_tensor)
         sum(y.sum() for y in result.values()).backward()
-        assert [(n, p.grad is not None) for n, p in named_parameters(other)] == [(n, True) for n in program.parameters]
-        assert [n for n, _ in named_buffers(other) if n in program.buffers] == list(program.buffers)
-        assert [float(b) for n, b in named_buffers(other) if n in program.buffers] == [1.0]
-        for inner in other.modules():
+        assert [(n, p.grad is not None) for n, p in named_parameters(variant)] == [
+            (n, True) for n in program.parameters
+        ]
+        assert [n for n, _ in named_buffers(variant) if n in program.buffers] == list(program.buffers)
+        assert [float(b) for n, b in named_buffers(variant) if n in program.buffers] == [1.0]
+        for inner in variant.modules():
             assert_only_literals(getattr(inner, "code", ""))
 
 

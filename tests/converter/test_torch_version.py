@@ -168,8 +168,8 @@ def test_torch_made_of_the_exponential_has_the_digits_of_the_program() -> None:
     for truncated in (False, True):
         node.attributes["truncated"] = truncated
         expected = program(SMALL.numpy())
-        found = to_torch(program)(SMALL)
-        np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-15)
+        actual = to_torch(program)(SMALL)
+        np.testing.assert_allclose(actual.detach().numpy(), expected, rtol=1e-15)
         results[truncated] = expected
     assert 1e-14 < np.abs(results[False] - results[True]).max() < 1e-10
 

@@ -79,11 +79,11 @@ def test_the_loop_of_the_docs_trains_without_torch_and_without_cellbridge(tmp_pa
     )
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == STEPS
-    found = np.load(tmp_path / "step.trained.npz")
-    wanted = trained_by_torch()
-    assert set(found.files) == wanted.keys() - {"0.bias"}
-    for name in found.files:
-        np.testing.assert_allclose(found[name], wanted[name], rtol=2e-4, atol=2e-6, err_msg=name)
+    final_weights = np.load(tmp_path / "step.trained.npz")
+    expected_weights = trained_by_torch()
+    assert set(final_weights.files) == expected_weights.keys() - {"0.bias"}
+    for name in final_weights.files:
+        np.testing.assert_allclose(final_weights[name], expected_weights[name], rtol=2e-4, atol=2e-6, err_msg=name)
 
 
 def bare_python(folder: Path) -> str:
@@ -156,10 +156,10 @@ def test_the_file_computes_what_is_compiled(tmp_path: Path, dtype: torch.dtype) 
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     given = dict(zip(("x", "batch_scale", "target"), batch, strict=True))
     outputs = [output.name for output in session.get_outputs()]
-    found = dict(zip(outputs, session.run(None, given), strict=True))
-    assert float(step(*batch)) == float(found["loss"])
+    results = dict(zip(outputs, session.run(None, given), strict=True))
+    assert float(step(*batch)) == float(results["loss"])
     for name, value in step.parameters().items():
-        np.testing.assert_array_equal(found[described["state"][name]["update"]], value)
+        np.testing.assert_array_equal(results[described["state"][name]["update"]], value)
 
 
 def test_a_tensor_that_is_called_as_an_output_is_refused() -> None:
@@ -188,7 +188,7 @@ def test_the_state_in_a_file_of_its_own(tmp_path: Path) -> None:
         onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         for model in (whole, apart)
     )
-    for one, other in zip(first.run(None, given), second.run(None, given | state), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for whole_output, apart_output in zip(first.run(None, given), second.run(None, given | state), strict=True):
+        np.testing.assert_array_equal(whole_output, apart_output)
     with pytest.raises(UsageError, match="separate_state=True needs a path"):
         training_step_to_onnx(step, (xs[0], ys[0]), separate_state=True)

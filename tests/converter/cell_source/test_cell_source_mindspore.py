@@ -77,5 +77,5 @@ def test_what_mindspore_has_no_kernel_for(tmp_path: Path) -> None:
 def test_only_imports_and_what_is_not_there_differ() -> None:
     model = model_file.load(str(FIXTURES / "lstm_classifier.py"))
     program = from_torch(model.module, model.args, model.kwargs)
-    ours, theirs = to_cell_source(program), to_cell_source(program, target="mindspore")
-    assert ours.replace("cellbridge.runtime", "mindspore") == theirs
+    own_source, mindspore_source = to_cell_source(program), to_cell_source(program, target="mindspore")
+    assert own_source.replace("cellbridge.runtime", "mindspore") == mindspore_source

@@ -90,8 +90,8 @@ def test_inputs_and_parameters_with_the_names_of_helpers() -> None:
             self.embedding = nn.Parameter(torch.randn(7, 4))
 
         def forward(self, embedding: Tensor, roll: Tensor) -> Any:
-            found = F.embedding(embedding, self.embedding, padding_idx=0)
-            return found.sum(0) * torch.roll(roll, 1, 1), found
+            rows = F.embedding(embedding, self.embedding, padding_idx=0)
+            return rows.sum(0) * torch.roll(roll, 1, 1), rows
 
     assert_port(Looked(), torch.tensor([1, 2, 0]), X)
 
@@ -174,8 +174,8 @@ def test_a_parameter_with_the_name_of_a_module() -> None:
 
 def _assert_same(program: Program) -> None:
     """The written network gives what the program gives."""
-    found = network_of(program)(CellTensor(X.numpy()))
-    np.testing.assert_allclose(found.asnumpy(), program(X.numpy()), atol=1e-5)
+    actual = network_of(program)(CellTensor(X.numpy()))
+    np.testing.assert_allclose(actual.asnumpy(), program(X.numpy()), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["open", "print", "Exception"])

@@ -71,9 +71,9 @@ def target(name: str) -> Callable[[dict[str, bytes]], None]:
 def size(expression: str) -> Callable[[dict[str, bytes]], None]:
     def change(model: Any) -> None:
         for tensor in model["graph_module"]["graph"]["tensor_values"].values():
-            for one in tensor["sizes"]:
-                if "as_expr" in one:
-                    one["as_expr"]["expr_str"] = expression
+            for size in tensor["sizes"]:
+                if "as_expr" in size:
+                    size["as_expr"]["expr_str"] = expression
 
     return changed(MODEL, change)
 

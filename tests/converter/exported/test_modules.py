@@ -90,9 +90,9 @@ def test_sizes_vary_as_in_the_program() -> None:
         "bias": {0: torch.export.Dim("rows", **limits)},
     }
     program = torch.export.export(Block().eval(), (x, 1.5), {"bias": torch.ones(3, 1)}, dynamic_shapes=shapes)
-    found = sizes_of_inputs(program)
-    assert (found["x"][0].min, found["x"][0].max, found["scale"]) == (2, 8, None)
-    assert found["x"][0].__name__ == found["bias"][0].__name__
-    captured = converter.from_torch(program, (x, 1.5), {"bias": torch.ones(3, 1)}, dynamic_shapes=found)
+    sizes = sizes_of_inputs(program)
+    assert (sizes["x"][0].min, sizes["x"][0].max, sizes["scale"]) == (2, 8, None)
+    assert sizes["x"][0].__name__ == sizes["bias"][0].__name__
+    captured = converter.from_torch(program, (x, 1.5), {"bias": torch.ones(3, 1)}, dynamic_shapes=sizes)
     assert not isinstance(captured.inputs[0].shape[0], int)
     assert sizes_of_inputs(torch.export.export(Block().eval(), (x,))) is None
