@@ -59,8 +59,8 @@ def example() -> Program:
         positive = shaping.reshape(comparison.greater(y, 0.0), shape=(N * 2,))
         flag = shaping.reshape(slicing.slice(positive, starts=(0,), stops=(1,), steps=(1,), axes=(0,)), shape=())
         z = control_flow.cond(flag, y, then_branch=branch, else_branch=other)
-        found = data_dependent.nonzero(positive, symbols=("k",))
-        return z, found, elementwise.cast(y, dtype=np.dtype("float64"))
+        positions = data_dependent.nonzero(positive, symbols=("k",))
+        return z, positions, elementwise.cast(y, dtype=np.dtype("float64"))
 
     return build(function, (N, 3), parameters={"w": np.ones((3, 2), np.float32)})
 

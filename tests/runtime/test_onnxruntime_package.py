@@ -24,7 +24,7 @@ def environment(folder: Path, *distributions: str) -> Path:
     return folder
 
 
-def told(folder: Path) -> str:
+def message_of(folder: Path) -> str:
     code = "from cellbridge import runtime\nruntime.compile\n"
     done = subprocess.run(
         [sys.executable, "-c", code], env={"PYTHONPATH": str(folder)}, capture_output=True, text=True, check=False
@@ -41,7 +41,7 @@ def test_what_is_installed_is_whole() -> None:
 def test_two_packages_and_lost_files_are_told_with_the_way_out(tmp_path: Path) -> None:
     empty = environment(tmp_path, "onnxruntime", "onnxruntime-gpu")
     (empty / "onnxruntime" / "__init__.py").touch()
-    message = told(empty)
+    message = message_of(empty)
     assert "UsageError: ONNX Runtime can't be used: it has no InferenceSession" in message
     assert "onnxruntime and onnxruntime-gpu are installed together" in message
     assert "pip uninstall -y onnxruntime onnxruntime-gpu, then pip install onnxruntime-gpu" in message
@@ -50,19 +50,21 @@ def test_two_packages_and_lost_files_are_told_with_the_way_out(tmp_path: Path) -
 def test_a_package_that_cannot_be_imported(tmp_path: Path) -> None:
     broken = environment(tmp_path, "onnxruntime")
     (broken / "onnxruntime" / "__init__.py").write_text("from onnxruntime.capi import _pybind_state")
-    assert "ONNX Runtime can't be used: cannot import name '_pybind_state'" in told(broken)
+    assert "ONNX Runtime can't be used: cannot import name '_pybind_state'" in message_of(broken)
 
 
 @pytest.mark.parametrize(
-    ("there", "words"),
+    ("packages", "words"),
     [
         ([], "it isn't installed; pip install onnxruntime-gpu (or onnxruntime, for the CPU only)"),
         (["onnxruntime"], "files of onnxruntime are missing"),
         (["onnxruntime-gpu"], "then pip install onnxruntime-gpu"),
     ],
 )
-def test_the_reason_is_that_of_what_is_installed(monkeypatch: pytest.MonkeyPatch, there: list[str], words: str) -> None:
-    monkeypatch.setattr(onnxruntime_package, "installed_packages", lambda: there)
+def test_the_reason_is_that_of_what_is_installed(
+    monkeypatch: pytest.MonkeyPatch, packages: list[str], words: str
+) -> None:
+    monkeypatch.setattr(onnxruntime_package, "installed_packages", lambda: packages)
     with pytest.raises(UsageError) as raised:
         require_intact("no_such_onnxruntime")
     assert words in str(raised.value)

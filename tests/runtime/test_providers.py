@@ -35,7 +35,7 @@ def test_chains_end_at_the_processor() -> None:
         ("CUDAExecutionProvider", {"use_tf32": "0", "enable_cuda_graph": "1"}),
         "CPUExecutionProvider",
     ]
-    assert [one if isinstance(one, str) else one[0] for one in PROVIDERS["tensorrt"].chain()] == [
+    assert [provider if isinstance(provider, str) else provider[0] for provider in PROVIDERS["tensorrt"].chain()] == [
         "TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider",
     ]  # fmt: skip
     assert PROVIDERS["cuda"].options == {"use_tf32": "0"}
@@ -92,8 +92,8 @@ def test_nodes_elsewhere() -> None:
         return SimpleNamespace(ep_name=provider, get_nodes=lambda: made)
 
     subgraphs = [subgraph("A", ("Relu", "r")), subgraph("B", ("Det", "d"), ("Mod", "m"))]
-    one = SimpleNamespace(get_provider_graph_assignment_info=lambda: subgraphs)
-    assert nodes_elsewhere(one, "A") == [("Det", "d"), ("Mod", "m")]
+    session = SimpleNamespace(get_provider_graph_assignment_info=lambda: subgraphs)
+    assert nodes_elsewhere(session, "A") == [("Det", "d"), ("Mod", "m")]
     assert nodes_elsewhere(None, "CPUExecutionProvider") == []
     assert Session(relu_and_det()).nodes_elsewhere() == []
 
@@ -110,10 +110,10 @@ def relu_and_det() -> onnx.ModelProto:
 @needs_openvino
 def test_openvino_names_what_it_does_not_run() -> None:
     given = {"x": np.eye(3, dtype=np.float32)}
-    here, apart = Session(relu_and_det(), "openvino"), IsolatedSession(relu_and_det(), "openvino")
-    assert here.nodes_elsewhere() == apart.nodes_elsewhere() == [("Det", "b/det")]
-    np.testing.assert_array_equal(here.run(given)["y"], 1)
-    np.testing.assert_array_equal(apart.run(given)["y"][""], 1)
+    session, isolated = Session(relu_and_det(), "openvino"), IsolatedSession(relu_and_det(), "openvino")
+    assert session.nodes_elsewhere() == isolated.nodes_elsewhere() == [("Det", "b/det")]
+    np.testing.assert_array_equal(session.run(given)["y"], 1)
+    np.testing.assert_array_equal(isolated.run(given)["y"][""], 1)
 
 
 @needs_openvino

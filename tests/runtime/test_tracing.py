@@ -50,9 +50,9 @@ def test_nodes_know_cell_and_source() -> None:
 
 
 def test_a_value_of_another_program_is_refused() -> None:
-    one, other = (Builder().new_value("x", Type(FLOAT32, (2,))) for _ in range(2))
+    first, second = (Builder().new_value("x", Type(FLOAT32, (2,))) for _ in range(2))
     with pytest.raises(ValueError, match="another program"):
-        elementwise.add(one, other)
+        elementwise.add(first, second)
 
 
 def test_attributes_are_made_plain() -> None:

@@ -24,15 +24,17 @@ def batches(count: int, x_shape: tuple[int, ...], classes: int) -> Iterator[tupl
 def start_from(cell: nn.Cell, module: torch.nn.Module) -> list[tuple[ms.Parameter, torch.Tensor]]:
     """Give the Cell the module's parameters, which come in the same order; the pairs."""
     pairs = list(zip(cell.trainable_params(), module.parameters(), strict=True))
-    for mine, theirs in pairs:
-        mine.set_data(Tensor(theirs.detach().numpy()))
+    for parameter, tensor in pairs:
+        parameter.set_data(Tensor(tensor.detach().numpy()))
     return pairs
 
 
 def assert_same(pairs: Sequence[tuple[Any, torch.Tensor]], step: int, rtol: float = 1e-9) -> None:
-    for mine, theirs in pairs:
-        expected = theirs.detach().numpy()
-        np.testing.assert_allclose(mine.asnumpy(), expected, rtol, rtol, err_msg=f"{mine.name} after step {step}")
+    for parameter, tensor in pairs:
+        expected = tensor.detach().numpy()
+        np.testing.assert_allclose(
+            parameter.asnumpy(), expected, rtol, rtol, err_msg=f"{parameter.name} after step {step}"
+        )
 
 
 class LeNet5(nn.Cell):
@@ -216,15 +218,15 @@ def test_adam_by_its_formula(make: Callable[[Any], nn.Optimizer], formula: Calla
     net, module = Encoder(), encoder_in_torch()
     pairs = start_from(net, module)
     train = nn.TrainOneStepCell(nn.WithLossCell(net, nn.CrossEntropyLoss()), make(net.trainable_params()))
-    states = [[np.zeros(theirs.shape), np.zeros(theirs.shape)] for _, theirs in pairs]
+    states = [[np.zeros(tensor.shape), np.zeros(tensor.shape)] for _, tensor in pairs]
     for step, (x, y) in enumerate(batches(6, (6, 4), 3)):
         train(Tensor(x), Tensor(y, ms.int32))
         module.zero_grad()
         torch.nn.functional.cross_entropy(module(torch.from_numpy(x)), torch.from_numpy(y)).backward()
-        for (_, theirs), state in zip(pairs, states, strict=True):
-            assert theirs.grad is not None
-            new = formula(theirs.detach().numpy(), theirs.grad.numpy(), state, step + 1)
-            theirs.data = torch.from_numpy(new)
+        for (_, tensor), state in zip(pairs, states, strict=True):
+            assert tensor.grad is not None
+            new = formula(tensor.detach().numpy(), tensor.grad.numpy(), state, step + 1)
+            tensor.data = torch.from_numpy(new)
         assert_same(pairs, step)
 
 
@@ -271,9 +273,9 @@ def test_half_precision_follows_float32() -> None:
         optimizer = nn.Momentum(net.trainable_params(), 0.1, 0.9)
         manager = amp.DynamicLossScaleManager(1024, 2, 100)
         step = amp.build_train_network(net, optimizer, nn.CrossEntropyLoss(), level=level, loss_scale_manager=manager)
-        found = [step(Tensor(x, ms.float32), Tensor(y, ms.int32)) for x, y in batches(10, (16, 4), 3)]
-        assert not any(bool(overflow) for _, overflow, _ in found)
-        return [float(loss) for loss, *_ in found]
+        results = [step(Tensor(x, ms.float32), Tensor(y, ms.int32)) for x, y in batches(10, (16, 4), 3)]
+        assert not any(bool(overflow) for _, overflow, _ in results)
+        return [float(loss) for loss, *_ in results]
 
     exact, half = losses("O0"), losses("O2")
     assert exact != half

@@ -21,10 +21,10 @@ structures = st.recursive(
 @pytest.mark.slow
 @given(structures)
 def test_a_structure_is_its_leaves_and_its_form(structure: Any) -> None:
-    found = leaves(structure)
-    assert all(isinstance(leaf, int) for leaf in found)
+    numbers = leaves(structure)
+    assert all(isinstance(leaf, int) for leaf in numbers)
     assert map_leaves(lambda leaf: leaf, structure) == structure
-    assert leaves(map_leaves(lambda leaf: leaf + 1, structure)) == [leaf + 1 for leaf in found]
+    assert leaves(map_leaves(lambda leaf: leaf + 1, structure)) == [leaf + 1 for leaf in numbers]
 
 
 def test_types_and_order_are_kept() -> None:

@@ -70,17 +70,17 @@ def test_finiteness_may_be_given_in_several_forms() -> None:
 
 
 def test_all_finite() -> None:
-    one, infinite = Tensor([1.0, 2.0]), Tensor([1.0, np.inf], ms.float16)
+    finite, infinite = Tensor([1.0, 2.0]), Tensor([1.0, np.inf], ms.float16)
     for inputs, expected in [
-        ((one,), True),
-        ([one, infinite], False),
-        ((one, (one, [infinite])), False),
+        ((finite,), True),
+        ([finite, infinite], False),
+        ((finite, (finite, [infinite])), False),
         ((Tensor([np.nan]),), False),
         ((Tensor([1]), Tensor([True])), True),
         ((), True),
     ]:
-        found = amp.all_finite(inputs)
-        assert (found.shape, found.dtype, bool(found)) == ((), np.bool_, expected)
+        result = amp.all_finite(inputs)
+        assert (result.shape, result.dtype, bool(result)) == ((), np.bool_, expected)
 
 
 def test_scaled_gradients_of_half_precision_do_not_vanish() -> None:
@@ -114,11 +114,11 @@ def test_managers() -> None:
     assert (fixed.get_loss_scale(), fixed.get_drop_overflow_update(), fixed.get_update_cell()) == (8, False, None)
     assert isinstance(FixedLossScaleManager().get_update_cell(), nn.FixedLossScaleUpdateCell)
     dynamic = DynamicLossScaleManager(1024, 2, 3)
-    seen = []
+    scales = []
     for overflow in (False, False, False, True, False, False, False, True):
         dynamic.update_loss_scale(overflow)
-        seen.append(dynamic.get_loss_scale())
-    assert seen == [1024, 1024, 2048, 1024, 1024, 1024, 2048, 1024]
+        scales.append(dynamic.get_loss_scale())
+    assert scales == [1024, 1024, 2048, 1024, 1024, 1024, 2048, 1024]
     update = dynamic.get_update_cell()
     assert isinstance(update, nn.DynamicLossScaleUpdateCell)
     assert (update.get_loss_scale(), update.scale_factor, update.scale_window) == (1024, 2, 3)

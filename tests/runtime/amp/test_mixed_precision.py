@@ -22,11 +22,11 @@ def network() -> nn.Cell:
 
 def dtypes(net: nn.Cell, x: Tensor = X) -> str:
     """Bits of the outputs of the children, and of the network."""
-    seen: list[Any] = []
+    outputs: list[Any] = []
     for cell in net.cells():
-        cell.register_forward_hook(lambda cell, inputs, output: seen.append(output))
+        cell.register_forward_hook(lambda cell, inputs, output: outputs.append(output))
     output = net(x)
-    return " ".join(str(y.dtype).removeprefix("float") for y in (*seen, output))
+    return " ".join(str(y.dtype).removeprefix("float") for y in (*outputs, output))
 
 
 # ---- to_float ----
@@ -36,9 +36,9 @@ def dtypes(net: nn.Cell, x: Tensor = X) -> str:
 def test_a_cell_computes_in_half_precision_and_keeps_its_parameters(dtype: Any) -> None:
     net = nn.Dense(2, 1)
     assert net.to_float(dtype) is net
-    seen: list[Any] = []
-    net.register_forward_pre_hook(lambda cell, inputs: seen.append(inputs[0].dtype))
-    assert (net(X).dtype, seen) == (dtype, [np.float32])
+    input_dtypes: list[Any] = []
+    net.register_forward_pre_hook(lambda cell, inputs: input_dtypes.append(inputs[0].dtype))
+    assert (net(X).dtype, input_dtypes) == (dtype, [np.float32])
     of_x, of_weights = grad(net, 0, net.trainable_params())(X)
     assert {g.dtype for g in (of_x, *of_weights)} == {np.dtype(np.float32)}
     assert {p.dtype for p in net.get_parameters()} == {np.dtype(np.float32)}

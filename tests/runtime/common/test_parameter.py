@@ -95,9 +95,9 @@ def test_clones() -> None:
 def test_copies() -> None:
     p = Parameter(Tensor([3.0]), name="p", requires_grad=False)
     both = [copy.deepcopy([p, p]), pickle.loads(pickle.dumps([p, p]))]
-    for one, other in both:
-        assert one is other is not p
-        assert (repr(one), one.tolist()) == (repr(p), [3.0])
+    for first, second in both:
+        assert first is second is not p
+        assert (repr(first), first.tolist()) == (repr(p), [3.0])
     tuple_ = copy.deepcopy(ParameterTuple([p]))
     assert type(tuple_) is ParameterTuple
     assert tuple_[0] is not p

@@ -38,15 +38,15 @@ def test_what_no_cotangent_reaches_is_passed_over() -> None:
 def test_an_entry_that_must_run_is_told_that_nothing_arrived() -> None:
     tape = Tape()
     x, y = tape.number(), tape.number()
-    seen: list[Any] = []
+    cotangents: list[Any] = []
 
     def note(output_cotangents: list[Any]) -> Sequence[Any]:
-        seen.append(output_cotangents)
+        cotangents.append(output_cotangents)
         return (None,)
 
     tape.append(Entry((x,), (y,), note, always=True))
     assert tape.backward(0, {}) == {}
-    assert seen == [[None]]
+    assert cotangents == [[None]]
 
 
 def test_untracked_operands_and_outputs() -> None:
@@ -73,15 +73,15 @@ def test_a_hook_sees_the_complete_cotangent() -> None:
     tape.append(Entry((x,), (y,), times(1)))
     tape.append(Entry((y,), (a,), times(2)))
     tape.append(Entry((y,), (b,), times(3)))
-    seen: list[int] = []
+    cotangents: list[int] = []
 
     def tenfold(g: int) -> int:
-        seen.append(g)
+        cotangents.append(g)
         return g * 10
 
     tape.hooks[y] = tenfold
     assert tape.backward(0, {a: 1, b: 1}) == {x: 50}
-    assert seen == [5]
+    assert cotangents == [5]
 
 
 def test_clearing_lets_go() -> None:
@@ -109,9 +109,9 @@ def test_the_recording_tape_is_restored_whatever_happens() -> None:
 
 
 def test_each_thread_has_its_own() -> None:
-    seen: list[Any] = []
+    tapes: list[Any] = []
     with record_on(Tape()):
-        thread = threading.Thread(target=lambda: seen.append(current()))
+        thread = threading.Thread(target=lambda: tapes.append(current()))
         thread.start()
         thread.join()
-    assert seen == [None]
+    assert tapes == [None]

@@ -42,8 +42,8 @@ def test_two_steps_train_parts_of_a_network_in_turn_and_are_compiled_twice_at_mo
 ) -> None:
     net = network()
     module = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
-    for theirs, ours in zip(module.parameters(), net.get_parameters(), strict=True):
-        theirs.data = torch.from_numpy(ours.asnumpy().copy())
+    for tensor, parameter in zip(module.parameters(), net.get_parameters(), strict=True):
+        tensor.data = torch.from_numpy(parameter.asnumpy().copy())
     parts = ["0.*"], ["2.*"]
     steps = [compile_train_step(net, ms.nn.MSELoss(), lambda p: optim.SGD(p, 0.1), frozen=part) for part in parts]
     optimizers = [torch.optim.SGD(module[i].parameters(), 0.1) for i in (2, 0)]

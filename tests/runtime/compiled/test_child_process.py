@@ -130,7 +130,7 @@ def test_nothing_runs_on_after_the_process_was_killed() -> None:
     )
     root = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=root)
-    pids = [int(one) for one in done.stdout.split()]
+    pids = [int(word) for word in done.stdout.split()]
     assert len(pids) == 2, done.stderr
     deadline = 100
     while deadline and any(_is_running(pid) for pid in pids):

@@ -88,10 +88,10 @@ def test_half_precision_rounds_where_the_interpreter_does(x: torch.Tensor, dtype
     expected, truth = program.value_and_grad(given)
     eps = {"float16": 2.0**-10, "bfloat16": 2.0**-7}[dtype]
 
-    def close(actual: Any, wanted: Any) -> None:
-        assert actual.dtype == wanted.dtype
-        wanted = wanted.astype(np.float32)
-        assert np.abs(actual.astype(np.float32) - wanted).max() <= 4 * eps * np.abs(wanted).max()
+    def close(actual: Any, expected: Any) -> None:
+        assert actual.dtype == expected.dtype
+        expected = expected.astype(np.float32)
+        assert np.abs(actual.astype(np.float32) - expected).max() <= 4 * eps * np.abs(expected).max()
 
     for actual, array in zip(result, expected, strict=True):
         close(actual, array)
@@ -135,9 +135,9 @@ def test_a_model_is_loaded_when_it_is_first_needed(x: torch.Tensor, monkeypatch:
     loaded: list[str] = []
     create = session.Session._create_session
 
-    def count(one: session.Session) -> Any:
-        loaded.append(one.provider)
-        return create(one)
+    def count(new_session: session.Session) -> Any:
+        loaded.append(new_session.provider)
+        return create(new_session)
 
     monkeypatch.setattr(session.Session, "_create_session", count)
     compiled = ms.compile(from_torch(Net().eval(), (x,)), provider="cpu")
@@ -157,13 +157,13 @@ def test_large_tensors_are_passed_beside_the_model(dtype: str) -> None:
     program = from_torch(layer, (x,)).astype(dtype)
     model, tensors = onnx_parts(program)
     large = add_references(model, tensors)
-    assert [(one.dtype.name, one.shape) for one in large.values()] == [(dtype, (32, 32))]
+    assert [(array.dtype.name, array.shape) for array in large.values()] == [(dtype, (32, 32))]
     assert model.ByteSize() < 2000
     loaded = session.Session(model, tensors=large)
     given = {loaded.inputs[0]: x.to(getattr(torch, dtype)).float().numpy().astype(as_dtype(dtype))}
     (expected,) = session.Session(to_onnx(program)).run(given).values()
-    for one in large.values():
-        one[...] = 0
+    for array in large.values():
+        array[...] = 0
     (result,) = loaded.run(given).values()
     np.testing.assert_array_equal(result, expected)
     assert result.astype(np.float64).any()

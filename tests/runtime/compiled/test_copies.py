@@ -44,14 +44,14 @@ def test_a_copy_of_a_compiled_step_goes_on_by_itself(by: Callable[[Any], Any], b
     for expected in losses[:before]:
         assert float(step(X, LABELS)) == pytest.approx(expected, rel=1e-6)
     step.learning_rate = alone.learning_rate
-    other = by(step)
+    twin = by(step)
     for expected in losses[before:]:
-        assert float(other(X, LABELS)) == pytest.approx(expected, rel=1e-6)
+        assert float(twin(X, LABELS)) == pytest.approx(expected, rel=1e-6)
     assert float(step(X, LABELS)) == pytest.approx(losses[before], rel=1e-6)
-    other.write_back()
-    for parameter in other.step.optimizer.parameters:
-        found = next(p for p in alone.step.optimizer.parameters if p.name == parameter.name)
-        assert found is not parameter
+    twin.write_back()
+    for parameter in twin.step.optimizer.parameters:
+        original = next(p for p in alone.step.optimizer.parameters if p.name == parameter.name)
+        assert original is not parameter
 
 
 @copied

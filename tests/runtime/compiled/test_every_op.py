@@ -40,16 +40,16 @@ def check_compiled_gradient(case: OpCase, dtype: str) -> None:
         product = (outputs[i] * compiled(*inputs)[i]).sum(axis, keepdims=True)
         seeds[i] = seeds[i] * np.sign(product)
     _, actual = compiled.value_and_grad(*inputs, cotangents=seeds)
-    for found, wanted in zip(actual.inputs, expected.inputs, strict=True):
-        if wanted is None or found is None:
-            assert wanted is found
+    for actual_gradient, expected_gradient in zip(actual.inputs, expected.inputs, strict=True):
+        if expected_gradient is None or actual_gradient is None:
+            assert expected_gradient is actual_gradient
         elif is_half(as_dtype(dtype)):
-            assert found.dtype == wanted.dtype
-            wide = wanted.astype(np.float64)
+            assert actual_gradient.dtype == expected_gradient.dtype
+            wide = expected_gradient.astype(np.float64)
             largest = float(np.abs(wide[np.isfinite(wide)]).max(initial=1.0))
-            np.testing.assert_allclose(found.astype(np.float64), wide, rtol=0, atol=2 * STEP[dtype] * largest)
+            np.testing.assert_allclose(actual_gradient.astype(np.float64), wide, rtol=0, atol=2 * STEP[dtype] * largest)
         else:
-            assert_close(found, wanted, dtype, scale=1.0)
+            assert_close(actual_gradient, expected_gradient, dtype, scale=1.0)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", pytest.param("bfloat16", marks=pytest.mark.slow)])

@@ -55,9 +55,9 @@ def test_it_gives_what_a_session_gives_run_after_run() -> None:
 
 def test_the_items_of_a_sequence() -> None:
     made = model("net (float[2, 2] x) => (seq(float[2, 2]) y) { z = Neg(x) y = SequenceConstruct(x, z) }")
-    found = IsolatedSession(made).run({"x": X})["y"]
-    assert list(found) == ["[0]", "[1]"]
-    np.testing.assert_array_equal([*found.values()], [X, -X])
+    items = IsolatedSession(made).run({"x": X})["y"]
+    assert list(items) == ["[0]", "[1]"]
+    np.testing.assert_array_equal([*items.values()], [X, -X])
 
 
 def test_sequences_optionals_and_texts_go_in_and_out() -> None:
@@ -80,9 +80,9 @@ def test_a_table_of_maps_is_its_columns() -> None:
     made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
     zipped = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["a", "b'"])
     made.graph.node.append(zipped)
-    found = IsolatedSession(made).run({"x": X})["y"]
-    assert list(found) == ["['a']", """["b'"]""", ".keys"]
-    np.testing.assert_array_equal(found["['a']"], X[:, 0])
+    columns = IsolatedSession(made).run({"x": X})["y"]
+    assert list(columns) == ["['a']", """["b'"]""", ".keys"]
+    np.testing.assert_array_equal(columns["['a']"], X[:, 0])
 
 
 @pytest.mark.parametrize("given", ["proto", "file"])

@@ -67,7 +67,7 @@ def test_a_missing_kernel_names_operator_cell_and_source(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("message", "explanation"),
     [
         (
             "[ONNXRuntimeError] : 1 : FAIL : Load model from m.onnx failed:/onnxruntime_src/a.h:46 void f(int) ONNX "
@@ -83,9 +83,9 @@ def test_a_missing_kernel_names_operator_cell_and_source(tmp_path: Path) -> None
         ),
     ],
 )
-def test_a_model_that_is_newer_than_onnxruntime(said: str, told: str) -> None:
-    error = explain(RuntimeError(said), model_of("Relu", TensorProto.FLOAT), "cpu")
-    assert re.search(told, str(error))
+def test_a_model_that_is_newer_than_onnxruntime(message: str, explanation: str) -> None:
+    error = explain(RuntimeError(message), model_of("Relu", TensorProto.FLOAT), "cpu")
+    assert re.search(explanation, str(error))
     assert "an older opset: converter.to_onnx" in str(error)
 
 

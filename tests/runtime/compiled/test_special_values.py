@@ -84,13 +84,13 @@ def _variants(case: OpCase) -> Iterator[tuple[str, OpCase]]:
             )
 
 
-def _same(found: Array | None, wanted: Array | None) -> bool:
-    if found is None or wanted is None:
-        return found is wanted
-    if not is_floating(wanted.dtype):
-        return found.shape == wanted.shape and bool(np.array_equal(found, wanted))
-    largest = np.abs(wanted[np.isfinite(wanted)]).max(initial=1.0)
-    return found.shape == wanted.shape and np.allclose(found, wanted, 1e-5, 1e-5 * float(largest), equal_nan=True)
+def _same(actual: Array | None, expected: Array | None) -> bool:
+    if actual is None or expected is None:
+        return actual is expected
+    if not is_floating(expected.dtype):
+        return actual.shape == expected.shape and bool(np.array_equal(actual, expected))
+    largest = np.abs(expected[np.isfinite(expected)]).max(initial=1.0)
+    return actual.shape == expected.shape and np.allclose(actual, expected, 1e-5, 1e-5 * float(largest), equal_nan=True)
 
 
 def _differences(case: OpCase) -> Iterator[str]:
@@ -107,26 +107,26 @@ def _differences(case: OpCase) -> Iterator[str]:
 
 def _agree(program: Program, compiled: ms.compiled.Compiled, inputs: list[Array], differentiable: bool) -> bool:
     try:
-        wanted = [np.asarray(y) for y in program(*inputs)]
+        expected_outputs = [np.asarray(y) for y in program(*inputs)]
     except CellbridgeError:
         with pytest.raises(CellbridgeError):
             compiled(*inputs)
         return True
-    if not all(map(_same, (np.asarray(y) for y in compiled(*inputs)), wanted)):
+    if not all(map(_same, (np.asarray(y) for y in compiled(*inputs)), expected_outputs)):
         return False
     if not differentiable:
         return True
-    seeds = [g for g in cotangents(tuple(wanted)) if g is not None]
+    seeds = [g for g in cotangents(tuple(expected_outputs)) if g is not None]
     _, expected = program.value_and_grad(*inputs, cotangents=seeds)
-    _, found = compiled.value_and_grad(*inputs, cotangents=seeds)
-    return all(map(_same, found.inputs, expected.inputs))
+    _, actual = compiled.value_and_grad(*inputs, cotangents=seeds)
+    return all(map(_same, actual.inputs, expected.inputs))
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("op", sorted({case.op for case in CASES} - LEFT_OUT))
 @pytest.mark.every(20)
 def test_special_values_compiled(op: str) -> None:
-    differences = (found for case in CASES if case.op == op for found in _differences(case))
+    differences = (difference for case in CASES if case.op == op for difference in _differences(case))
     if op not in GAPS:
         assert list(differences) == []
         return
@@ -149,19 +149,19 @@ ORDERS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", ORDERS)
 def test_nan_is_larger_than_infinity(name: str) -> None:
     order = ORDERS[name]
-    for found, wanted in zip(ms.jit(lambda x: order(x))(ms.Tensor(NONE)), order(ms.Tensor(NONE)), strict=True):
-        np.testing.assert_array_equal(found.asnumpy(), wanted.asnumpy())
+    for actual, expected in zip(ms.jit(lambda x: order(x))(ms.Tensor(NONE)), order(ms.Tensor(NONE)), strict=True):
+        np.testing.assert_array_equal(actual.asnumpy(), expected.asnumpy())
 
 
 def test_signs_of_angles_and_of_nothing() -> None:
     y, x = np.meshgrid(
         [0.0, -0.0, np.inf, -np.inf, np.nan, 1.5, -2, 1e-40], [0.0, -0.0, np.inf, -np.inf, np.nan, 3, -1]
     )
-    found = ms.jit(ops.atan2)(ms.Tensor(y, ms.float32), ms.Tensor(x, ms.float32)).asnumpy()
-    wanted = np.arctan2(y.astype(np.float32), x.astype(np.float32))
-    np.testing.assert_allclose(found, wanted, 1e-6)
-    known = ~np.isnan(wanted)
-    np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(wanted[known]))
+    actual = ms.jit(ops.atan2)(ms.Tensor(y, ms.float32), ms.Tensor(x, ms.float32)).asnumpy()
+    expected = np.arctan2(y.astype(np.float32), x.astype(np.float32))
+    np.testing.assert_allclose(actual, expected, 1e-6)
+    known = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(actual[known]), np.signbit(expected[known]))
 
 
 def test_a_slice_out_of_range_is_no_other_slice() -> None:
@@ -177,8 +177,8 @@ def test_a_slice_out_of_range_is_no_other_slice() -> None:
 def test_the_exponential_of_matrices_of_one_number() -> None:
     numbers = np.array([np.nan, np.inf, -np.inf, -0.0, 1.5], np.float32)[:, None, None]
     matrix_exp = ops.get("matrix_exp")
-    found = ms.jit(lambda x: matrix_exp(x))(ms.Tensor(numbers)).asnumpy()
-    np.testing.assert_allclose(found, np.exp(numbers), 1e-6)
+    result = ms.jit(lambda x: matrix_exp(x))(ms.Tensor(numbers)).asnumpy()
+    np.testing.assert_allclose(result, np.exp(numbers), 1e-6)
     pairs = np.array([[0.0, 1.0], [-1.0, 0.0]], np.float32)
     turned = ms.jit(lambda x: matrix_exp(x))(ms.Tensor(pairs)).asnumpy()
     np.testing.assert_allclose(turned, [[np.cos(1), np.sin(1)], [-np.sin(1), np.cos(1)]], 1e-6)

@@ -39,15 +39,15 @@ def test_as_torch(shape: tuple[int, ...], seed: int) -> None:
     same(ms.jacrev(lambda x: (x * x).sum())(xs[0]), 2 * ts[0])
 
 
-def same(ours: Any, theirs: Any) -> None:
+def same(actual: Any, expected: Any) -> None:
     """Raise `AssertionError` unless nested tensors are alike."""
-    if isinstance(theirs, (tuple, list)):
-        assert len(ours) == len(theirs)
-        for o, t in zip(ours, theirs, strict=True):
+    if isinstance(expected, (tuple, list)):
+        assert len(actual) == len(expected)
+        for o, t in zip(actual, expected, strict=True):
             same(o, t)
     else:
-        assert ours.shape == tuple(theirs.shape)
-        np.testing.assert_allclose(ours.asnumpy(), theirs.numpy(), rtol=1e-9, atol=1e-12)
+        assert actual.shape == tuple(expected.shape)
+        np.testing.assert_allclose(actual.asnumpy(), expected.numpy(), rtol=1e-9, atol=1e-12)
 
 
 def test_second_derivatives_are_jacobians_of_gradients() -> None:

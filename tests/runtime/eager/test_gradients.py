@@ -104,7 +104,7 @@ def test_gradients_with_their_names() -> None:
     assert plain(grad(net, None, net.w, return_ids=True)(X)) == ("w", 3.0)
     both = grad(net, 0, [net.w, net.b], return_ids=True)(X)
     assert plain(both) == ((0, 2.0), (("w", 3.0), ("b", 1.0)))
-    assert [plain(get_grad(both, wanted)) for wanted in (0, net.b, "w")] == [2.0, 1.0, 3.0]
+    assert [plain(get_grad(both, key)) for key in (0, net.b, "w")] == [2.0, 1.0, 3.0]
     with pytest.raises(RuntimeError, match="no gradient for 7"):
         get_grad(both, 7)
 
@@ -195,13 +195,13 @@ def test_second_order_in_weights() -> None:
 def test_second_order_as_torch() -> None:
     a, b = normal(4, 3), normal(3, 2, seed=1)
 
-    def mine(x: Any, w: Any) -> Any:
+    def gradient(x: Any, w: Any) -> Any:
         return grad(lambda z: (ops.tanh(ops.matmul(z, w)) ** 2).sum())(x)
 
-    def theirs(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    def torch_gradient(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return torch.autograd.grad((torch.tanh(x @ w) ** 2).sum(), x, create_graph=True)[0]
 
-    assert_as_torch(mine, theirs, a, b)
+    assert_as_torch(gradient, torch_gradient, a, b)
 
 
 # ---- GradOperation ----
@@ -295,14 +295,14 @@ def test_threads_differentiate_apart() -> None:
 
 
 def test_what_comes_before_a_cut_has_no_backward_pass() -> None:
-    before, seen = Line(), []
-    before.register_backward_hook(lambda cell, gi, go: seen.append("before"))
-    before.w.register_hook(lambda g: seen.append("w"))
+    before, hooks_called = Line(), []
+    before.register_backward_hook(lambda cell, gi, go: hooks_called.append("before"))
+    before.w.register_hook(lambda g: hooks_called.append("w"))
     after = Line()
-    after.register_backward_hook(lambda cell, gi, go: seen.append("after"))
+    after.register_backward_hook(lambda cell, gi, go: hooks_called.append("after"))
     weights = [before.w, after.w]
     assert plain(grad(lambda x: after(ops.stop_gradient(before(x))), 0, weights)(X)) == (0.0, (0.0, 7.0))
-    assert seen == ["after"]
+    assert hooks_called == ["after"]
 
 
 def test_a_frozen_parameter_lets_gradients_through_to_those_before_it() -> None:

@@ -92,8 +92,8 @@ def _run_in_threads(function: Callable[[Tensor], Any], shape: tuple[int, ...]) -
 
     def work(number: int) -> None:
         for _ in range(CALLS):
-            found = [x.asnumpy() for x in leaves(function(inputs[number]))]
-            same = [np.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(found, expected[number], strict=True)]
+            arrays = [x.asnumpy() for x in leaves(function(inputs[number]))]
+            same = [np.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(arrays, expected[number], strict=True)]
             if not all(same):
                 failures.append(f"thread {number}: {same}")
 

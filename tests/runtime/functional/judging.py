@@ -15,26 +15,26 @@ Array = np.ndarray[Any, Any]
 
 
 def require_agreement(
-    ours: Callable[..., Any],
-    theirs: Callable[..., Any],
+    function: Callable[..., Any],
+    torch_function: Callable[..., Any],
     *arrays: Array,
     gradients: bool = True,
     rtol: float = 1e-9,
     atol: float = 1e-11,
 ) -> None:
-    """Raise `AssertionError` unless `ours` on tensors gives what `theirs` gives in torch.
+    """Raise `AssertionError` unless `function` on tensors gives what `torch_function` gives in torch.
 
     Args:
-        ours: function of tensors that returns one, or a tuple or list of them.
-        theirs: the same in torch.
+        function: function of tensors that returns one, or a tuple or list of them.
+        torch_function: the same in torch.
         arrays: operands; the gradients of those of float64 are compared.
         gradients: whether gradients are compared.
         rtol: largest relative error.
         atol: largest absolute error.
     """
     leaves = [torch.tensor(a, requires_grad=gradients and is_floating(a.dtype)) for a in arrays]
-    expected = _several(theirs(*leaves))
-    actual = _several(ours(*(Tensor(a) for a in arrays)))
+    expected = _several(torch_function(*leaves))
+    actual = _several(function(*(Tensor(a) for a in arrays)))
     assert len(actual) == len(expected)
     for a, e in zip(actual, expected, strict=True):
         assert a.shape == tuple(e.shape)
@@ -47,13 +47,13 @@ def require_agreement(
     torch.autograd.backward([(expected[i] * torch.from_numpy(weights[i])).sum() for i in flowing])
 
     def weighted(*xs: Any) -> tuple[Any, ...]:
-        outputs = _several(ours(*xs))
+        outputs = _several(function(*xs))
         return tuple(outputs[i] * Tensor(weights[i]) for i in flowing)
 
-    found = grad(weighted, positions)(*(Tensor(a) for a in arrays))
-    for i, g in zip(positions, found if len(positions) > 1 else (found,), strict=True):
-        wanted = leaves[i].grad if leaves[i].grad is not None else torch.zeros_like(leaves[i])
-        np.testing.assert_allclose(g.asnumpy(), wanted.numpy(), rtol=rtol, atol=atol)
+    actual_gradients = grad(weighted, positions)(*(Tensor(a) for a in arrays))
+    for i, g in zip(positions, actual_gradients if len(positions) > 1 else (actual_gradients,), strict=True):
+        expected_gradient = leaves[i].grad if leaves[i].grad is not None else torch.zeros_like(leaves[i])
+        np.testing.assert_allclose(g.asnumpy(), expected_gradient.numpy(), rtol=rtol, atol=atol)
 
 
 def _several(outputs: Any) -> list[Any]:

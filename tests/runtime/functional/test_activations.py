@@ -56,22 +56,26 @@ FUNCTIONS: list[tuple[str, Function, Function]] = [
 ]
 
 
-@pytest.mark.parametrize(("mine", "theirs"), [case[1:] for case in FUNCTIONS], ids=[case[0] for case in FUNCTIONS])
-def test_is_torch_s_at_corners_too(mine: Function, theirs: Function) -> None:
+@pytest.mark.parametrize(
+    ("function", "torch_function"), [case[1:] for case in FUNCTIONS], ids=[case[0] for case in FUNCTIONS]
+)
+def test_is_torch_s_at_corners_too(function: Function, torch_function: Function) -> None:
     # ATen holds 1 / 6 of hardsigmoid in float32
-    assert_as_torch(mine, theirs, NUMBERS, rtol=1e-7 if mine is ops.hardsigmoid else 1e-9)
+    assert_as_torch(function, torch_function, NUMBERS, rtol=1e-7 if function is ops.hardsigmoid else 1e-9)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize(("mine", "theirs"), [case[1:] for case in FUNCTIONS], ids=[case[0] for case in FUNCTIONS])
-def test_keeps_narrow_dtypes(mine: Function, theirs: Function, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(
+    ("function", "torch_function"), [case[1:] for case in FUNCTIONS], ids=[case[0] for case in FUNCTIONS]
+)
+def test_keeps_narrow_dtypes(function: Function, torch_function: Function, dtype: torch.dtype) -> None:
     x = torch.from_numpy(NUMBERS).to(dtype)
     name = {torch.float32: np.float32, torch.float16: np.float16, torch.bfloat16: ml_dtypes.bfloat16}[dtype]
-    y = mine(Tensor(x.double().numpy().astype(name)))
+    y = function(Tensor(x.double().numpy().astype(name)))
     assert y.dtype == np.dtype(name)
     # several roundings where a function is composed of ops
     rounding = 4 * float(torch.finfo(dtype).eps)
-    expected = theirs(x.double()).numpy()
+    expected = torch_function(x.double()).numpy()
     np.testing.assert_allclose(y.asnumpy().astype(np.float64), expected, rtol=rounding, atol=rounding)
 
 

@@ -33,7 +33,7 @@ def _floor_divide(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs"),
+    ("function", "torch_function"),
     [
         (ops.add, torch.add),
         (ops.sub, torch.sub),
@@ -68,12 +68,12 @@ def _floor_divide(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         (lambda a, b: ops.addn([a, a * b, a]), lambda a, b: a + a * b + a),
     ],
 )
-def test_two_operands_agree_with_torch(ours: Any, theirs: Any) -> None:
-    require_agreement(ours, theirs, A, B)
+def test_two_operands_agree_with_torch(function: Any, torch_function: Any) -> None:
+    require_agreement(function, torch_function, A, B)
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs"),
+    ("function", "torch_function"),
     [
         (lambda x: x**2, lambda x: x**2),
         (lambda x: x**3, lambda x: x**3),
@@ -91,8 +91,8 @@ def test_two_operands_agree_with_torch(ours: Any, theirs: Any) -> None:
         (lambda x: ops.float_power(ops.abs(x), 1.5), lambda x: x.abs() ** 1.5),
     ],
 )  # fmt: skip
-def test_operators_agree_with_torch(ours: Any, theirs: Any) -> None:
-    require_agreement(ours, theirs, A)
+def test_operators_agree_with_torch(function: Any, torch_function: Any) -> None:
+    require_agreement(function, torch_function, A)
 
 
 @settings(max_examples=60, deadline=None)
@@ -104,8 +104,8 @@ def test_operators_agree_with_torch(ours: Any, theirs: Any) -> None:
 def test_dunder_operators_broadcast_as_torch(op: Any, shapes: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)
     a, b = (rng.uniform(0.5, 3, shape) * rng.choice([-1, 1], shape) for shape in shapes)
-    theirs = _floor_divide if op is operator.floordiv else op  # torch's own has no derivative
-    require_agreement(op, theirs, np.asarray(a), np.asarray(b), rtol=1e-7, atol=1e-9)
+    torch_op = _floor_divide if op is operator.floordiv else op  # torch's own has no derivative
+    require_agreement(op, torch_op, np.asarray(a), np.asarray(b), rtol=1e-7, atol=1e-9)
 
 
 def test_division_of_integers() -> None:

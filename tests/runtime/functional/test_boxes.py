@@ -34,10 +34,10 @@ def test_overlaps_are_counts_of_pixels(seed: int) -> None:
         return {(x, y) for x in range(x1, x2 + 1) for y in range(y1, y2 + 1)}
 
     for mode in ("iou", "iof"):
-        found = ops.iou(Tensor(a), Tensor(b), mode).asnumpy()
+        overlaps = ops.iou(Tensor(a), Tensor(b), mode).asnumpy()
         for i, j in np.ndindex(2, 3):
             shared, covered = pixels(b[i]) & pixels(a[j]), pixels(b[i]) | pixels(a[j])
-            assert found[i, j] == pytest.approx(len(shared) / len(covered if mode == "iou" else pixels(b[i])))
+            assert overlaps[i, j] == pytest.approx(len(shared) / len(covered if mode == "iou" else pixels(b[i])))
 
 
 @settings(deadline=None, max_examples=25)
@@ -47,8 +47,8 @@ def test_decoding_undoes_encoding(seed: int) -> None:
     anchors, truth = Tensor(drawn_boxes(rng, 4)), Tensor(drawn_boxes(rng, 4))
     means, stds = (0.1, 0.2, 0.3, 0.4), (0.5, 0.6, 0.7, 0.8)
     deltas = ops.bounding_box_encode(anchors, truth, means, stds)
-    found = ops.bounding_box_decode(anchors, deltas, (100, 100), means, stds)
-    np.testing.assert_allclose(found.asnumpy(), truth.asnumpy(), atol=1e-9)
+    decoded = ops.bounding_box_decode(anchors, deltas, (100, 100), means, stds)
+    np.testing.assert_allclose(decoded.asnumpy(), truth.asnumpy(), atol=1e-9)
     cut = ops.bounding_box_decode(anchors, deltas, (5, 6), means, stds).asnumpy()
     assert (cut <= [6, 5, 6, 5]).all()
     inside = ops.check_valid(truth, Tensor([15.0, 14.0, 1.0])).tolist()
@@ -76,8 +76,8 @@ def _overlap(a: Any, b: Any) -> float:
 
 def test_choices_by_a_mask() -> None:
     mask = np.array([[True, False, True], [False, True, False]])
-    places, there = ops.choice_with_mask(Tensor(mask), 5, seed=1)
-    assert there.tolist() == [True, True, True, False, False]
+    places, valid = ops.choice_with_mask(Tensor(mask), 5, seed=1)
+    assert valid.tolist() == [True, True, True, False, False]
     assert {tuple(p) for p in places.tolist()[:3]} == {(0, 0), (0, 2), (1, 1)}
     assert places.dtype == ms.int32
     assert ops.RandomChoiceWithMask(2)(Tensor(mask))[1].tolist() == [True, True]
@@ -91,7 +91,7 @@ def test_reversal_of_sequences(axes: tuple[int, int], seed: int) -> None:
     steps, batch = axes
     lengths = rng.integers(0, x.shape[steps] + 1, x.shape[batch])
 
-    def theirs(t: torch.Tensor) -> torch.Tensor:
+    def torch_reversal(t: torch.Tensor) -> torch.Tensor:
         rows = []
         for row, length in zip(t.unbind(batch), lengths, strict=True):
             axis = steps - (batch < steps)
@@ -102,7 +102,7 @@ def test_reversal_of_sequences(axes: tuple[int, int], seed: int) -> None:
             )
         return torch.stack(rows, batch)
 
-    require_agreement(lambda t: ops.reverse_sequence(t, Tensor(lengths), steps, batch), theirs, x)
+    require_agreement(lambda t: ops.reverse_sequence(t, Tensor(lengths), steps, batch), torch_reversal, x)
 
 
 @settings(deadline=None, max_examples=20)
@@ -169,11 +169,11 @@ def test_assertions(capsys: pytest.CaptureFixture[str]) -> None:
 @given(SEEDS)
 def test_counts(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    (labels, found), weights = rng.integers(0, 3, (2, 9)).tolist(), rng.standard_normal(9)
+    (labels, predictions), weights = rng.integers(0, 3, (2, 9)).tolist(), rng.standard_normal(9)
     matrix = np.zeros((3, 3))
-    np.add.at(matrix, (labels, found), weights)
-    ours = ops.ConfusionMatrix(3, "float64")(Tensor(labels), Tensor(found), Tensor(weights))
-    np.testing.assert_allclose(ours.asnumpy(), matrix)
+    np.add.at(matrix, (labels, predictions), weights)
+    result = ops.ConfusionMatrix(3, "float64")(Tensor(labels), Tensor(predictions), Tensor(weights))
+    np.testing.assert_allclose(result.asnumpy(), matrix)
     x = rng.uniform(-2, 3, 20)
     histogram = ops.HistogramFixedWidth(4)(Tensor(x), Tensor([0.0, 1.0])).tolist()
     assert histogram == np.histogram(np.clip(x, 0, 1), 4, (0, 1))[0].tolist()

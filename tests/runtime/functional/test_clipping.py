@@ -28,11 +28,15 @@ EDGES = Tensor(np.array([-2.0, -1.0, 0.0, 1.0, 2.0], np.float32))
     ("low", "high"), [(-1.0, 1.0), (None, 1), (0, None), (2.0, -2.0), (np.array([0.0, -1.0, 1.0]), np.array(2.0))]
 )
 def test_clamp_agrees_with_torch(low: Any, high: Any) -> None:
-    ours = [Tensor(b) if isinstance(b, np.ndarray) else b for b in (low, high)]
-    theirs = [torch.from_numpy(b) if isinstance(b, np.ndarray) else b for b in (low, high)]
+    bounds = [Tensor(b) if isinstance(b, np.ndarray) else b for b in (low, high)]
+    torch_bounds = [torch.from_numpy(b) if isinstance(b, np.ndarray) else b for b in (low, high)]
     for spelling in (ops.clamp, ops.clip, Tensor.clamp, Tensor.clip):
-        require_agreement(lambda t, s=spelling: s(t, *ours), lambda t: torch.clamp(t, *theirs), AWAY_FROM_BOUNDS)
-    np.testing.assert_array_equal(ops.clip_by_value(F, *ours).asnumpy(), torch.clamp(torch.from_numpy(X), *theirs))
+        require_agreement(
+            lambda t, s=spelling: s(t, *bounds), lambda t: torch.clamp(t, *torch_bounds), AWAY_FROM_BOUNDS
+        )
+    np.testing.assert_array_equal(
+        ops.clip_by_value(F, *bounds).asnumpy(), torch.clamp(torch.from_numpy(X), *torch_bounds)
+    )
 
 
 def test_gradients_at_the_bounds() -> None:
@@ -86,9 +90,9 @@ def test_global_norm_is_bounded(shapes: list[tuple[int, ...]], bound: float, dty
 def test_global_norm_of_the_example() -> None:
     gradients = Tensor([3.0, 4.0]), Tensor([12.0])
     assert [c.tolist() for c in ops.clip_by_global_norm(gradients, 13.0)] == [[3.0, 4.0], [12.0]]
-    one = ops.clip_by_global_norm(list(gradients))
-    assert isinstance(one, list)
-    np.testing.assert_allclose(np.concatenate([c.asnumpy() for c in one]), np.array([3, 4, 12]) / 13, rtol=1e-6)
+    clipped = ops.clip_by_global_norm(list(gradients))
+    assert isinstance(clipped, list)
+    np.testing.assert_allclose(np.concatenate([c.asnumpy() for c in clipped]), np.array([3, 4, 12]) / 13, rtol=1e-6)
     bare = ops.clip_by_global_norm(gradients[0])
     np.testing.assert_allclose(bare.asnumpy(), [0.6, 0.8], rtol=1e-6)
     assert ops.clip_by_global_norm((Tensor([0.0, 0.0]),))[0].tolist() == [0.0, 0.0]

@@ -106,7 +106,7 @@ def test_gumbel_softmax_draws_classes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "theirs"),
+    ("name", "torch_window"),
     [
         ("hann_window", torch.hann_window), ("hamming_window", torch.hamming_window),
         ("blackman_window", torch.blackman_window), ("bartlett_window", torch.bartlett_window),
@@ -115,9 +115,11 @@ def test_gumbel_softmax_draws_classes() -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("length", [0, 1, 2, 7, 8])
 @pytest.mark.parametrize("periodic", [True, False])
-def test_windows(name: str, theirs: Any, length: int, periodic: bool) -> None:
-    found = getattr(ops, name)(length, periodic, dtype=ms.float64)
-    np.testing.assert_allclose(found.asnumpy(), theirs(length, periodic, dtype=torch.float64).numpy(), atol=1e-12)
+def test_windows(name: str, torch_window: Any, length: int, periodic: bool) -> None:
+    window = getattr(ops, name)(length, periodic, dtype=ms.float64)
+    np.testing.assert_allclose(
+        window.asnumpy(), torch_window(length, periodic, dtype=torch.float64).numpy(), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(

@@ -40,12 +40,17 @@ def test_class_indices_are_judged_as_torch_s(
     if np.all(target == ignored):
         target = np.zeros_like(target)
     weight = np.abs(normal(4, seed=seed)) if weighted else None
-    theirs = None if weight is None else torch.from_numpy(weight)
-    mine = None if weight is None else Tensor(weight)
+    torch_weight = None if weight is None else torch.from_numpy(weight)
+    weight_tensor = None if weight is None else Tensor(weight)
     assert_as_torch(
-        lambda x: ops.cross_entropy(x, Tensor(target), mine, ignored, reduction, smoothing),
+        lambda x: ops.cross_entropy(x, Tensor(target), weight_tensor, ignored, reduction, smoothing),
         lambda x: F.cross_entropy(
-            x, torch.from_numpy(target), theirs, ignore_index=ignored, reduction=reduction, label_smoothing=smoothing
+            x,
+            torch.from_numpy(target),
+            torch_weight,
+            ignore_index=ignored,
+            reduction=reduction,
+            label_smoothing=smoothing,
         ),
         normal(*shape, seed=seed) * 3.0,
     )
@@ -57,12 +62,12 @@ def test_probabilities_are_judged_as_torch_s(
     shape: tuple[int, ...], reduction: str, smoothing: float, weighted: bool, seed: int
 ) -> None:
     weight = np.abs(normal(4, seed=seed)) if weighted else None
-    theirs = None if weight is None else torch.from_numpy(weight)
-    mine = None if weight is None else Tensor(weight)
+    torch_weight = None if weight is None else torch.from_numpy(weight)
+    weight_tensor = None if weight is None else Tensor(weight)
     target = torch.softmax(torch.from_numpy(normal(*shape, seed=seed + 1)), 1 if len(shape) > 1 else 0).numpy()
     assert_as_torch(
-        lambda x, t: ops.cross_entropy(x, t, mine, reduction=reduction, label_smoothing=smoothing),
-        lambda x, t: F.cross_entropy(x, t, theirs, reduction=reduction, label_smoothing=smoothing),
+        lambda x, t: ops.cross_entropy(x, t, weight_tensor, reduction=reduction, label_smoothing=smoothing),
+        lambda x, t: F.cross_entropy(x, t, torch_weight, reduction=reduction, label_smoothing=smoothing),
         normal(*shape, seed=seed), target,
     )  # fmt: skip
 
@@ -74,11 +79,11 @@ def test_nll_loss_is_torch_s(shape: tuple[int, ...], reduction: str, weighted: b
     if np.all(target == -100):
         target = np.zeros_like(target)
     weight = np.abs(normal(4, seed=seed)) if weighted else None
-    theirs = None if weight is None else torch.from_numpy(weight)
-    mine = None if weight is None else Tensor(weight)
+    torch_weight = None if weight is None else torch.from_numpy(weight)
+    weight_tensor = None if weight is None else Tensor(weight)
     assert_as_torch(
-        lambda x: ops.nll_loss(x, Tensor(target), mine, reduction=reduction),
-        lambda x: F.nll_loss(x, torch.from_numpy(target), theirs, reduction=reduction),
+        lambda x: ops.nll_loss(x, Tensor(target), weight_tensor, reduction=reduction),
+        lambda x: F.nll_loss(x, torch.from_numpy(target), torch_weight, reduction=reduction),
         normal(*shape, seed=seed),
     )
 

@@ -19,7 +19,7 @@ LENGTHS = (np.array([8, 6, 5]), np.array([3, 2, 0]))
 TARGETS = np.array([[1, 1, 3], [2, 4, 0], [0, 0, 0]])
 
 
-def theirs(*rest: Any, **options: Any) -> Callable[..., Any]:
+def torch_loss(*rest: Any, **options: Any) -> Callable[..., Any]:
     return lambda x: torch.nn.functional.ctc_loss(x.log_softmax(2), *map(torch.from_numpy, rest), **options)
 
 
@@ -29,10 +29,10 @@ def test_the_loss_is_torch_s(reduction: str, dtype: Any) -> None:
     x = normal(8, 3, 5)
     rest = [array.astype(dtype) for array in (TARGETS, *LENGTHS)]
 
-    def mine(x: Any) -> Any:
+    def own_loss(x: Any) -> Any:
         return nn.CTCLoss(reduction=reduction)(ops.log_softmax(x, 2), *map(Tensor, rest))
 
-    assert_as_torch(mine, theirs(*rest, reduction=reduction), x)
+    assert_as_torch(own_loss, torch_loss(*rest, reduction=reduction), x)
 
 
 @settings(max_examples=30, deadline=None)
@@ -47,11 +47,11 @@ def test_any_lengths_and_targets(data: st.DataObject) -> None:
     steps = np.array([data.draw(st.integers(1, time)) for _ in range(batch)])
     x = normal(time, batch, classes + 1)
 
-    def mine(x: Any) -> Any:
+    def own_loss(x: Any) -> Any:
         loss, _ = ops.ctc_loss(ops.log_softmax(x, 2), *map(Tensor, (targets, steps, lengths)), blank, "sum", True)
         return loss
 
-    assert_as_torch(mine, theirs(targets, steps, lengths, blank=blank, reduction="sum", zero_infinity=True), x)
+    assert_as_torch(own_loss, torch_loss(targets, steps, lengths, blank=blank, reduction="sum", zero_infinity=True), x)
 
 
 def test_a_target_that_does_not_fit_has_an_infinite_loss_and_no_gradient() -> None:

@@ -30,9 +30,9 @@ FLAGS = Tensor(np.array([[True, False, True], [False, False, True]]))
 def test_along_an_axis(name: str, shape: tuple[int, ...], axis: int, kept: bool, seed: int) -> None:
     axis = min(axis, len(shape) - 1)
     x = np.random.default_rng(seed).permutation(int(np.prod(shape))).reshape(shape) * 0.5
-    ours = getattr(ops, name)
-    require_agreement(lambda t: ours(t, axis, kept), lambda t: getattr(t, name)(axis, kept), x)
-    value, index = ours(Tensor(x), axis, kept)
+    function = getattr(ops, name)
+    require_agreement(lambda t: function(t, axis, kept), lambda t: getattr(t, name)(axis, kept), x)
+    value, index = function(Tensor(x), axis, kept)
     with_value = getattr(ops, f"Arg{name.capitalize()}WithValue")(axis=axis, keep_dims=kept)(Tensor(x))
     assert [part.tolist() for part in with_value] == [index.tolist(), value.tolist()]
     where = getattr(ops, f"arg{name}")(Tensor(x), axis, kept)

@@ -219,9 +219,9 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]]
 }
 
 
-@pytest.mark.parametrize(("mine", "theirs", "others"), CASES.values(), ids=CASES)
-def test_as_torch(mine: Callable[..., Any], theirs: Callable[..., Any], others: tuple[Any, ...]) -> None:
-    assert_as_torch(mine, theirs, normal(2, 3, 4), *others)
+@pytest.mark.parametrize(("function", "torch_function", "others"), CASES.values(), ids=CASES)
+def test_as_torch(function: Callable[..., Any], torch_function: Callable[..., Any], others: tuple[Any, ...]) -> None:
+    assert_as_torch(function, torch_function, normal(2, 3, 4), *others)
 
 
 @settings(max_examples=50, deadline=None)

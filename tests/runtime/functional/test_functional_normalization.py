@@ -23,13 +23,16 @@ def statistics(channels: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("training", [False, True])
 def test_batch_norm_is_torch_s(shape: tuple[int, ...], training: bool) -> None:
     mean, variance = statistics(3)
-    mine, theirs = [Tensor(mean), Tensor(variance)], [torch.from_numpy(mean.copy()), torch.from_numpy(variance.copy())]
+    own_statistics, torch_statistics = (
+        [Tensor(mean), Tensor(variance)],
+        [torch.from_numpy(mean.copy()), torch.from_numpy(variance.copy())],
+    )
     assert_as_torch(
-        lambda x, w, b: ops.batch_norm(x, *mine, w, b, training=training, momentum=0.3, eps=1e-3),
-        lambda x, w, b: F.batch_norm(x, *theirs, w, b, training=training, momentum=0.3, eps=1e-3),
+        lambda x, w, b: ops.batch_norm(x, *own_statistics, w, b, training=training, momentum=0.3, eps=1e-3),
+        lambda x, w, b: F.batch_norm(x, *torch_statistics, w, b, training=training, momentum=0.3, eps=1e-3),
         normal(*shape), normal(3, seed=1), normal(3, seed=2),
     )  # fmt: skip
-    for moved, expected in zip(mine, theirs, strict=True):  # in place
+    for moved, expected in zip(own_statistics, torch_statistics, strict=True):  # in place
         np.testing.assert_allclose(moved.asnumpy(), expected.numpy(), rtol=1e-12)
 
 
@@ -108,17 +111,20 @@ def test_group_norm_is_torch_s() -> None:
 
 def test_instance_norm_moves_its_statistics_in_training_only() -> None:
     x, (mean, variance) = normal(2, 3, 4, 2), statistics(3)
-    mine, theirs = [Tensor(mean), Tensor(variance)], [torch.from_numpy(mean.copy()), torch.from_numpy(variance.copy())]
+    own_statistics, torch_statistics = (
+        [Tensor(mean), Tensor(variance)],
+        [torch.from_numpy(mean.copy()), torch.from_numpy(variance.copy())],
+    )
     ones, zeros = Tensor(np.ones(3)), Tensor(np.zeros(3))
     assert_as_torch(
-        lambda x: instance_norm(x, *mine, ones, zeros, True, 0.9, 1e-5),
-        lambda x: F.instance_norm(x, *theirs, momentum=0.9),
+        lambda x: instance_norm(x, *own_statistics, ones, zeros, True, 0.9, 1e-5),
+        lambda x: F.instance_norm(x, *torch_statistics, momentum=0.9),
         x,
     )
-    for moved, expected in zip(mine, theirs, strict=True):
+    for moved, expected in zip(own_statistics, torch_statistics, strict=True):
         np.testing.assert_allclose(moved.asnumpy(), expected.numpy(), rtol=1e-12)
-    assert_as_torch(lambda x: instance_norm(x, *mine, ones, zeros, False, 0.9, 1e-5), F.instance_norm, x)
-    np.testing.assert_allclose(mine[0].asnumpy(), theirs[0].numpy(), rtol=1e-12)
+    assert_as_torch(lambda x: instance_norm(x, *own_statistics, ones, zeros, False, 0.9, 1e-5), F.instance_norm, x)
+    np.testing.assert_allclose(own_statistics[0].asnumpy(), torch_statistics[0].numpy(), rtol=1e-12)
 
 
 def test_rms_norm_gives_the_inverse_root_too() -> None:

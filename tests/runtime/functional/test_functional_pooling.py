@@ -37,10 +37,10 @@ def test_max_pool_is_torch_s(pool: Any, dilation: int) -> None:
     spans = [(k - 1) * dilation + 1 for k in attributes["kernel_size"]]
     shape = (*shape[:-count], *(max(n, span) for n, span in zip(shape[-count:], spans, strict=True)))
     attributes = {**attributes, "dilation": dilation}
-    mine, theirs = {2: (ops.max_pool2d, F.max_pool2d), 3: (ops.max_pool3d, F.max_pool3d)}[count]
-    assert_as_torch(lambda x: mine(x, **attributes), lambda x: theirs(x, **attributes), normal(*shape))
-    _, indices = mine(Tensor(normal(*shape)), return_indices=True, **attributes)
-    _, expected = theirs(torch.from_numpy(normal(*shape)), return_indices=True, **attributes)
+    function, torch_function = {2: (ops.max_pool2d, F.max_pool2d), 3: (ops.max_pool3d, F.max_pool3d)}[count]
+    assert_as_torch(lambda x: function(x, **attributes), lambda x: torch_function(x, **attributes), normal(*shape))
+    _, indices = function(Tensor(normal(*shape)), return_indices=True, **attributes)
+    _, expected = torch_function(torch.from_numpy(normal(*shape)), return_indices=True, **attributes)
     np.testing.assert_array_equal(indices.asnumpy(), expected.numpy())
 
 
@@ -48,15 +48,15 @@ def test_max_pool_is_torch_s(pool: Any, dilation: int) -> None:
 @given(pools((1, 2, 3)), st.booleans(), st.integers(0, 4))
 def test_avg_pool_is_torch_s(pool: Any, count_include_pad: bool, divisor: int) -> None:
     count, attributes, shape = pool
-    mine = {1: ops.avg_pool1d, 2: ops.avg_pool2d, 3: ops.avg_pool3d}[count]
-    theirs: Any = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[count]
+    function = {1: ops.avg_pool1d, 2: ops.avg_pool2d, 3: ops.avg_pool3d}[count]
+    torch_function: Any = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[count]
     given = {**attributes, "count_include_pad": count_include_pad}
     padding = tuple(side for p in attributes["padding"] for side in (p, p))
     own = {"divisor_override": divisor} if count > 1 else {}
     torchs = {"divisor_override": divisor or None} if count > 1 else {}
     assert_as_torch(
-        lambda x: mine(x, **{**given, **own, "padding": padding}),
-        lambda x: theirs(x, **given, **torchs),
+        lambda x: function(x, **{**given, **own, "padding": padding}),
+        lambda x: torch_function(x, **given, **torchs),
         normal(*shape),
     )
 
@@ -66,10 +66,10 @@ def test_avg_pool_is_torch_s(pool: Any, count_include_pad: bool, divisor: int) -
 def test_adaptive_pools_are_torch_s(kind: str, output_size: Any) -> None:
     count = len(output_size) if isinstance(output_size, tuple) else 1
     name = f"adaptive_{kind}_pool{count}d"
-    mine, theirs, x = getattr(ops, name), getattr(F, name), normal(2, 3, *(7, 5, 6)[:count])
-    assert_as_torch(lambda x: mine(x, output_size), lambda x: theirs(x, output_size), x)
-    assert_as_torch(lambda x: mine(x, output_size), lambda x: theirs(x, output_size), x[0])
-    assert mine(Tensor(x), 2).shape == (2, 3, *(2,) * count)
+    function, torch_function, x = getattr(ops, name), getattr(F, name), normal(2, 3, *(7, 5, 6)[:count])
+    assert_as_torch(lambda x: function(x, output_size), lambda x: torch_function(x, output_size), x)
+    assert_as_torch(lambda x: function(x, output_size), lambda x: torch_function(x, output_size), x[0])
+    assert function(Tensor(x), 2).shape == (2, 3, *(2,) * count)
 
 
 def test_objects_take_windows_when_made() -> None:
@@ -86,8 +86,8 @@ def test_objects_take_windows_when_made() -> None:
     np.testing.assert_array_equal(values.asnumpy(), expected[0].numpy())
     np.testing.assert_array_equal(indices.asnumpy(), expected[1].numpy())
     largest = F.adaptive_max_pool2d(torch.from_numpy(x), 2, return_indices=True)
-    for mine, theirs in zip(ops.AdaptiveMaxPool2D(2)(y), largest, strict=True):
-        np.testing.assert_array_equal(mine.asnumpy(), theirs.numpy())
+    for pooled, torch_pooled in zip(ops.AdaptiveMaxPool2D(2)(y), largest, strict=True):
+        np.testing.assert_array_equal(pooled.asnumpy(), torch_pooled.numpy())
     assert ops.AdaptiveAvgPool2D((None, 1))(y).shape == (1, 2, 5, 1)
 
 

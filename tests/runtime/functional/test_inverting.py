@@ -51,8 +51,8 @@ def test_of_equations(batch: tuple[int, ...], size: int, columns: int, flag: boo
         lambda y: torch.cholesky_solve(y, torch.from_numpy(factor), upper=flag),
         b,
     )
-    found = ops.cholesky_inverse(Tensor(factor), flag).asnumpy()
-    np.testing.assert_allclose(found, np.linalg.inv(a @ np.swapaxes(a, -1, -2)), rtol=1e-7, atol=1e-9)
+    inverse = ops.cholesky_inverse(Tensor(factor), flag).asnumpy()
+    np.testing.assert_allclose(inverse, np.linalg.inv(a @ np.swapaxes(a, -1, -2)), rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -116,9 +116,11 @@ EQUATIONS = {
 }
 
 
-@pytest.mark.parametrize(("mine", "theirs", "shapes"), CASES.values(), ids=CASES)
-def test_as_torch(mine: Callable[..., Any], theirs: Callable[..., Any], shapes: tuple[tuple[int, ...], ...]) -> None:
-    assert_as_torch(mine, theirs, *(normal(*shape, seed=i) for i, shape in enumerate(shapes)))
+@pytest.mark.parametrize(("function", "torch_function", "shapes"), CASES.values(), ids=CASES)
+def test_as_torch(
+    function: Callable[..., Any], torch_function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...]
+) -> None:
+    assert_as_torch(function, torch_function, *(normal(*shape, seed=i) for i, shape in enumerate(shapes)))
 
 
 @pytest.mark.parametrize(("equation", "shapes"), EQUATIONS.items())

@@ -60,22 +60,26 @@ PAIRS: list[tuple[str, Function, Function, tuple[np.ndarray[Any, Any], ...]]] = 
 
 @pytest.mark.filterwarnings("ignore:reduction. 'mean' divides")
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize(("mine", "theirs", "arrays"), [case[1:] for case in PAIRS], ids=[case[0] for case in PAIRS])
-def test_is_torch_s(mine: Function, theirs: Function, arrays: tuple[Any, ...], reduction: str) -> None:
+@pytest.mark.parametrize(
+    ("function", "torch_function", "arrays"), [case[1:] for case in PAIRS], ids=[case[0] for case in PAIRS]
+)
+def test_is_torch_s(function: Function, torch_function: Function, arrays: tuple[Any, ...], reduction: str) -> None:
     # the target's gradient isn't torch's business in several of these
     constant = len(arrays) - 1
     operands, target = arrays[:constant], arrays[constant]
     assert_as_torch(
-        lambda *xs: mine(*xs, Tensor(target), reduction=reduction),
-        lambda *xs: theirs(*xs, torch.from_numpy(target), reduction=reduction),
+        lambda *xs: function(*xs, Tensor(target), reduction=reduction),
+        lambda *xs: torch_function(*xs, torch.from_numpy(target), reduction=reduction),
         *operands,
     )
 
 
 @pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss"])
 def test_the_target_has_a_gradient_too(name: str) -> None:
-    mine, theirs = getattr(ops, name), getattr(F, name)
-    assert_as_torch(lambda x, y: mine(x, y, reduction="sum"), lambda x, y: theirs(x, y, reduction="sum"), X, Y)
+    function, torch_function = getattr(ops, name), getattr(F, name)
+    assert_as_torch(
+        lambda x, y: function(x, y, reduction="sum"), lambda x, y: torch_function(x, y, reduction="sum"), X, Y
+    )
 
 
 @pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "huber_loss"])

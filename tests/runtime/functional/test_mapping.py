@@ -88,8 +88,8 @@ def test_errors(call: Any, error: type[Exception], words: str) -> None:
 @given(st.integers(-2, 1), st.integers(-2, 1), st.integers(0, 9))
 def test_vmap_is_the_function_of_each_slice(in_axis: int, out_axis: int, seed: int) -> None:
     a, b = np.random.default_rng(seed).standard_normal((2, 3, 4))
-    found = ops.vmap(lambda x, y: (x * y).cumsum(0), in_axis, out_axis)(Tensor(a), Tensor(b))
+    result = ops.vmap(lambda x, y: (x * y).cumsum(0), in_axis, out_axis)(Tensor(a), Tensor(b))
     slices = [np.cumsum(np.take(a * b, i, in_axis)) for i in range(a.shape[in_axis])]
-    np.testing.assert_allclose(found.asnumpy(), np.stack(slices, out_axis))
+    np.testing.assert_allclose(result.asnumpy(), np.stack(slices, out_axis))
     gradient = grad(lambda x: ops.vmap(lambda v: (v * v).sum(), in_axis)(x))(Tensor(a))
     np.testing.assert_allclose(gradient.asnumpy(), 2 * a)

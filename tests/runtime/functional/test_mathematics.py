@@ -39,9 +39,9 @@ CASES: list[tuple[str, Any, np.ndarray[Any, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "theirs", "x"), CASES, ids=lambda v: v if isinstance(v, str) else "")
-def test_values_and_gradients_agree_with_torch(name: str, theirs: Any, x: np.ndarray[Any, Any]) -> None:
-    require_agreement(getattr(ops, name), theirs, x)
+@pytest.mark.parametrize(("name", "torch_function", "x"), CASES, ids=lambda v: v if isinstance(v, str) else "")
+def test_values_and_gradients_agree_with_torch(name: str, torch_function: Any, x: np.ndarray[Any, Any]) -> None:
+    require_agreement(getattr(ops, name), torch_function, x)
 
 
 def test_digamma_agrees_with_torch() -> None:  # torch's derivative of it is right to nine digits only
@@ -144,5 +144,5 @@ def test_errors_name_the_operator() -> None:
 def test_second_derivatives() -> None:
     x = Tensor(np.array([0.3, 1.2]))
     for name, second in [("sin", lambda v: -np.sin(v)), ("exp", np.exp), ("log", lambda v: -1 / v**2)]:
-        found = grad(grad(getattr(ops, name)))(x).asnumpy()
-        np.testing.assert_allclose(found, second(x.asnumpy()), rtol=1e-12)
+        derivative = grad(grad(getattr(ops, name)))(x).asnumpy()
+        np.testing.assert_allclose(derivative, second(x.asnumpy()), rtol=1e-12)

@@ -17,28 +17,28 @@ VALUES: dict[str, Any] = MEASURED["values"]
 TYPES: dict[str, str] = MEASURED["types"]
 
 
-def require_equal(found: Any, expected: Any) -> None:
+def require_equal(actual: Any, expected: Any) -> None:
     """Raise `AssertionError` unless a result is what was measured.
 
     Of a tensor, the first 24 elements were kept, to five digits; the tanh of MindSpore has as many.
     """
     if isinstance(expected, list):
-        assert isinstance(found, (tuple, list))
-        assert len(found) == len(expected)
-        for f, e in zip(found, expected, strict=True):
+        assert isinstance(actual, (tuple, list))
+        assert len(actual) == len(expected)
+        for f, e in zip(actual, expected, strict=True):
             require_equal(f, e)
     elif isinstance(expected, dict) and "shape" in expected:
-        assert isinstance(found, Tensor)
-        assert (str(found.dtype), list(found.shape)) == (expected["dtype"], expected["shape"])
-        values = found.asnumpy().astype(np.float64).reshape(-1)[: len(expected["data"])]
+        assert isinstance(actual, Tensor)
+        assert (str(actual.dtype), list(actual.shape)) == (expected["dtype"], expected["shape"])
+        values = actual.asnumpy().astype(np.float64).reshape(-1)[: len(expected["data"])]
         rough = 2e-3 if "16" in expected["dtype"] and "int" not in expected["dtype"] else 2e-4
         np.testing.assert_allclose(values, np.array(expected["data"], np.float64), rtol=rough, atol=rough / 4)
     elif isinstance(expected, dict):
-        assert str(found).lower() == expected["dtype"]
+        assert str(actual).lower() == expected["dtype"]
     elif isinstance(expected, float):
-        assert found == pytest.approx(expected, rel=1e-4)
+        assert actual == pytest.approx(expected, rel=1e-4)
     else:
-        assert found == expected
+        assert actual == expected
 
 
 @pytest.mark.every(2)
@@ -50,8 +50,8 @@ def test_values(call: str) -> None:
 @pytest.mark.parametrize("start", range(0, len(TYPES), 100))
 def test_dtypes_and_shapes(start: int) -> None:
     for call in list(TYPES)[start : start + 100]:
-        found = result_of(call)
-        assert f"{found.dtype}{list(found.shape)}".replace(" ", "") == TYPES[call], call
+        result = result_of(call)
+        assert f"{result.dtype}{list(result.shape)}".replace(" ", "") == TYPES[call], call
 
 
 @pytest.mark.parametrize(

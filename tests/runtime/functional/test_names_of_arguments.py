@@ -43,5 +43,5 @@ def test_other_names_are_the_same_arguments():
         (ops.transpose(x, dims=(1, 0)), ops.transpose(x, (1, 0))),
         (ops.inv(x=x), ops.inv(x)),
     ]
-    for one, other in pairs:
-        np.testing.assert_array_equal(one.asnumpy(), other.asnumpy())
+    for by_name, by_position in pairs:
+        np.testing.assert_array_equal(by_name.asnumpy(), by_position.asnumpy())

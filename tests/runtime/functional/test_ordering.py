@@ -32,11 +32,11 @@ def sampled(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
 def test_sort_agrees_with_torch(shape: tuple[int, ...], axis: int, descending: bool, seed: int) -> None:
     axis = min(axis, len(shape) - 1)
     x = sampled(shape, seed)
-    theirs = lambda t: t.sort(dim=axis, descending=descending, stable=True)  # noqa: E731
-    require_agreement(lambda t: ops.sort(t, axis, descending), theirs, x)
-    require_agreement(lambda t: ops.Sort(axis=axis, descending=descending)(t), theirs, x)
-    require_agreement(lambda t: t.sort(dim=axis, descending=descending), theirs, x)
-    order = theirs(torch.from_numpy(x))[1].tolist()
+    torch_sort = lambda t: t.sort(dim=axis, descending=descending, stable=True)  # noqa: E731
+    require_agreement(lambda t: ops.sort(t, axis, descending), torch_sort, x)
+    require_agreement(lambda t: ops.Sort(axis=axis, descending=descending)(t), torch_sort, x)
+    require_agreement(lambda t: t.sort(dim=axis, descending=descending), torch_sort, x)
+    order = torch_sort(torch.from_numpy(x))[1].tolist()
     assert ops.argsort(Tensor(x), axis, descending).tolist() == Tensor(x).argsort(axis, descending).tolist() == order
 
 
@@ -56,15 +56,15 @@ def test_topk_agrees_with_torch(shape: tuple[int, ...], axis: int, largest: bool
     axis = min(axis, len(shape) - 1)
     k = min(k, shape[axis])
     x = sampled(shape, seed)
-    theirs = lambda t: t.topk(k, axis, largest)  # noqa: E731
-    require_agreement(lambda t: ops.topk(t, k, axis, largest), theirs, x)
-    require_agreement(lambda t: t.topk(Tensor(k), axis, largest), theirs, x)
+    torch_topk = lambda t: t.topk(k, axis, largest)  # noqa: E731
+    require_agreement(lambda t: ops.topk(t, k, axis, largest), torch_topk, x)
+    require_agreement(lambda t: t.topk(Tensor(k), axis, largest), torch_topk, x)
 
 
 def test_topk_of_the_last_axis() -> None:
-    for found in (ops.TopK()(F, 2), ops.TopK(sorted=True)(F, Tensor(2, ms.int32)), ops.topk(F, 2), F.top_k(2)):
-        assert [part.tolist() for part in found] == [[[3.0, 1.0], [4.0, 0.5]], [[2, 0], [0, 1]]]
-        assert found[1].dtype == ms.int32
+    for result in (ops.TopK()(F, 2), ops.TopK(sorted=True)(F, Tensor(2, ms.int32)), ops.topk(F, 2), F.top_k(2)):
+        assert [part.tolist() for part in result] == [[[3.0, 1.0], [4.0, 0.5]], [[2, 0], [0, 1]]]
+        assert result[1].dtype == ms.int32
     assert [part.tolist() for part in ops.TopK(sorted=False)(TIES, 3)] == [[5.0, 5.0, 2.0], [1, 2, 0]]
     assert grad(lambda x: ops.topk(x, 2)[0])(TIES).tolist() == [0.0, 1.0, 1.0, 0.0, 0.0]
     for k, error in ((0, ValueError), (6, ValueError), (-1, ValueError), (2.0, TypeError), (True, TypeError)):
@@ -105,22 +105,22 @@ def test_whether_a_class_is_among_the_largest() -> None:
 def test_cumulative_operators_agree_with_torch(name: str, shape: tuple[int, ...], axis: int, seed: int) -> None:
     axis = min(axis, len(shape) - 1)
     x = sampled(shape, seed)
-    theirs = lambda t: getattr(t, name)(axis)  # noqa: E731
-    require_agreement(lambda t: getattr(ops, name)(t, axis), theirs, x)
-    require_agreement(lambda t: getattr(t, name)(axis), theirs, x)
+    torch_function = lambda t: getattr(t, name)(axis)  # noqa: E731
+    require_agreement(lambda t: getattr(ops, name)(t, axis), torch_function, x)
+    require_agreement(lambda t: getattr(t, name)(axis), torch_function, x)
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_exclusive_and_reversed(exclusive: bool, reverse: bool) -> None:
     def scanned(function: Any, start: float) -> Any:
-        def theirs(t: torch.Tensor) -> torch.Tensor:
+        def torch_scan(t: torch.Tensor) -> torch.Tensor:
             t = t.flip(1) if reverse else t
             if exclusive:
                 t = torch.cat([torch.full_like(t[:, :1], start), t[:, :-1]], 1)
             return function(t, 1).flip(1) if reverse else function(t, 1)  # type: ignore[no-any-return]
 
-        return theirs
+        return torch_scan
 
     x = sampled((2, 4), 3)
     for name, function, start in (
@@ -169,8 +169,8 @@ def test_bincount() -> None:
     assert ops.bincount(Tensor(numbers)).dtype == ms.float32
     assert Tensor(numbers).bincount().tolist() == np.bincount(numbers).tolist()
     weights = np.array([0.5, 1.0, 2.0, 3.0])
-    found = ops.bincount(Tensor(numbers), Tensor(weights), minlength=6)
-    assert (found.dtype, found.tolist()) == (ms.float64, np.bincount(numbers, weights, 6).tolist())
+    counts = ops.bincount(Tensor(numbers), Tensor(weights), minlength=6)
+    assert (counts.dtype, counts.tolist()) == (ms.float64, np.bincount(numbers, weights, 6).tolist())
     assert grad(lambda w: ops.bincount(Tensor(numbers), w) ** 2)(Tensor(weights)).tolist() == [1.0, 6.0, 6.0, 6.0]
     assert ops.bincount(Tensor(numbers[:0]), minlength=2).tolist() == [0.0, 0.0]
     for call, words in (
@@ -188,11 +188,11 @@ def test_bincount() -> None:
 @given(st.integers(1, 7), st.sampled_from([(0.0, 0.0), (-1.0, 1.0), (0.5, 2.0), (1.0, 1.0)]), st.integers(0, 2**32))
 def test_histogram_agrees_with_torch(bins: int, bounds: tuple[float, float], seed: int) -> None:
     x = sampled((3, 4), seed)
-    theirs = torch.histc(torch.from_numpy(x), bins, *bounds)
+    expected = torch.histc(torch.from_numpy(x), bins, *bounds)
     assert (
         ops.histc(Tensor(x), bins, *bounds).tolist()
         == ops.Histogram(bins, *bounds)(Tensor(x)).tolist()
-        == theirs.tolist()
+        == expected.tolist()
     )
 
 

@@ -67,10 +67,12 @@ OVER_AXES: dict[str, tuple[Any, Any]] = {
     st.integers(0, 2**32),
 )
 def test_reductions_over_any_axes_agree_with_torch(name: str, axis: Any, kept: bool, seed: int) -> None:
-    ours, theirs = OVER_AXES[name]
+    function, torch_function = OVER_AXES[name]
     x = np.random.default_rng(seed).standard_normal((2, 3, 4))
     judged = tuple(axis) if isinstance(axis, list) else axis
-    require_agreement(lambda t: ours(t, axis, kept), lambda t: theirs(t, judged, kept), x, rtol=1e-7, atol=1e-9)
+    require_agreement(
+        lambda t: function(t, axis, kept), lambda t: torch_function(t, judged, kept), x, rtol=1e-7, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", ["all", "any"])
@@ -78,12 +80,12 @@ def test_reductions_over_any_axes_agree_with_torch(name: str, axis: Any, kept: b
 def test_truths(name: str, axis: Any) -> None:
     expected = getattr(np, name)(FLAGS.asnumpy(), axis=None if axis == () else axis, keepdims=True)
     primitive = getattr(ops, f"Reduce{name.capitalize()}")
-    for found in (
+    for result in (
         getattr(ops, name)(FLAGS, axis, True),
         getattr(FLAGS, name)(axis, True),
         primitive(True)(FLAGS, axis),
     ):
-        assert (found.dtype, found.tolist()) == (ms.bool_, expected.tolist())
+        assert (result.dtype, result.tolist()) == (ms.bool_, expected.tolist())
     assert getattr(ops, name)(I).item() is True
 
 
@@ -95,7 +97,7 @@ def test_the_ways_to_write_a_sum() -> None:
     kept = [F.sum(0, True), F.sum(0, keepdims=True), F.sum(dim=0, keepdim=True), F.sum(axis=0, keepdims=True)]
     kept += [ops.sum(F, 0, True), ops.sum(F, dim=0, keepdim=True), ops.ReduceSum(keep_dims=True)(F, 0)]
     kept += [ops.ReduceSum(True)(F, axis=0), ops.ReduceSum(True)(F, Tensor(0)), ops.ReduceSum(True)(F, (0,))]
-    assert all(found.tolist() == column for found in kept)
+    assert all(total.tolist() == column for total in kept)
     assert F.sum(initial=3).item() == 3.5
     assert F.sum(0, ms.float16).dtype == ops.sum(F, dtype=ms.float16).dtype == ms.float16
     assert ops.reduce_sum(F, 1).tolist() == F.sum([1]).tolist() == [2.0, -1.5]

@@ -24,19 +24,19 @@ def test_grids_are_sampled_as_torch_does(mode: str, outside: str, align: bool, a
     x = rng.standard_normal((2, 3, *(rng.integers(1, 5, axes))))
     grid = rng.uniform(-1.7, 1.7, (2, *(rng.integers(1, 4, axes)), axes))
 
-    def theirs(a: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+    def torch_sample(a: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.grid_sample(a, g, mode=mode, padding_mode=outside, align_corners=align)
 
-    require_agreement(lambda a, g: ops.grid_sample(a, g, mode, outside, align), theirs, x, grid)
+    require_agreement(lambda a, g: ops.grid_sample(a, g, mode, outside, align), torch_sample, x, grid)
 
 
 @pytest.mark.parametrize("outside", ["zeros", "border"])
 def test_points_far_away_are_outside(outside: str) -> None:
     x = np.random.default_rng(0).standard_normal((1, 2, 4, 5, 6))
     grid = np.array([[np.inf, 0.3, 0.1], [0.2, np.nan, 0.5], [-1e30, 0.0, -np.inf]]).reshape(1, 3, 1, 1, 3)
-    theirs = torch.nn.functional.grid_sample(torch.tensor(x), torch.tensor(grid), "bilinear", outside, True)
-    ours = ops.grid_sample(Tensor(x), Tensor(grid), "bilinear", outside, True)
-    np.testing.assert_allclose(ours.asnumpy(), theirs, rtol=1e-12)
+    expected = torch.nn.functional.grid_sample(torch.tensor(x), torch.tensor(grid), "bilinear", outside, True)
+    actual = ops.grid_sample(Tensor(x), Tensor(grid), "bilinear", outside, True)
+    np.testing.assert_allclose(actual.asnumpy(), expected, rtol=1e-12)
 
 
 @settings(deadline=None, max_examples=20)

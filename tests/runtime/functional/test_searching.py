@@ -30,8 +30,8 @@ def test_places_in_sorted_sequences(size: int, right: bool, rows: bool, seed: in
     if not rows:
         shuffled = rng.permutation(sequence)
         sorter = Tensor(np.argsort(shuffled, kind="stable"))
-        found = ops.searchsorted(Tensor(shuffled), Tensor(values), side="right" if right else "left", sorter=sorter)
-        assert found.tolist() == np.searchsorted(sequence, values, "right" if right else "left").tolist()
+        positions = ops.searchsorted(Tensor(shuffled), Tensor(values), side="right" if right else "left", sorter=sorter)
+        assert positions.tolist() == np.searchsorted(sequence, values, "right" if right else "left").tolist()
         require_agreement(
             lambda s, v: ops.bucketize(v, s, right=right).long(), lambda s, v: torch.bucketize(v, s, right=right),
             sequence, values, gradients=False,
@@ -43,11 +43,11 @@ def test_places_in_sorted_sequences(size: int, right: bool, rows: bool, seed: in
 def test_runs(values: list[int], dim: int | None, seed: int) -> None:
     x = np.array(values, float)
     x = x if dim is None else np.stack([x, x[::-1]], 1 if dim == 0 else 0)
-    ours = ops.unique_consecutive(Tensor(x), True, True, dim)
-    theirs = torch.unique_consecutive(torch.from_numpy(x.copy()), True, True, dim)
-    for o, t in zip(ours, theirs, strict=True):
+    actual = ops.unique_consecutive(Tensor(x), True, True, dim)
+    expected = torch.unique_consecutive(torch.from_numpy(x.copy()), True, True, dim)
+    for o, t in zip(actual, expected, strict=True):
         assert o.tolist() == t.tolist()
-    assert ops.unique_consecutive(Tensor(x), dim=dim).tolist() == theirs[0].tolist()
+    assert ops.unique_consecutive(Tensor(x), dim=dim).tolist() == expected[0].tolist()
 
 
 @settings(deadline=None, max_examples=40)
@@ -61,9 +61,9 @@ def test_quantiles(axis: int | None, keep: bool, several: bool, with_nan: bool, 
     require_agreement(lambda a: ops.quantile(a, share, axis, keep), lambda a: torch.quantile(a, t_share, axis, keep), x)
     if with_nan:
         x[rng.random(x.shape) < 0.4] = np.nan
-    for ours, theirs in ((ops.quantile, torch.quantile), (ops.nanquantile, torch.nanquantile)):
-        found = ours(Tensor(x), share, axis, keep).asnumpy()
-        np.testing.assert_allclose(found, theirs(torch.from_numpy(x), t_share, axis, keep).numpy(), rtol=1e-9)
+    for function, torch_function in ((ops.quantile, torch.quantile), (ops.nanquantile, torch.nanquantile)):
+        result = function(Tensor(x), share, axis, keep).asnumpy()
+        np.testing.assert_allclose(result, torch_function(torch.from_numpy(x), t_share, axis, keep).numpy(), rtol=1e-9)
     medians = ops.nanmedian(Tensor(x), -1, keep)
     np.testing.assert_array_equal(medians[0].asnumpy(), torch.nanmedian(torch.from_numpy(x), -1, keep)[0].numpy())
 
@@ -111,7 +111,7 @@ def test_errors(call: Any, error: type[Exception]) -> None:
 
 
 def test_dtypes() -> None:
-    found = ops.searchsorted(Tensor([1.0, 2.0]), Tensor([1.5]), out_int32=True)
-    assert (found.dtype, found.tolist()) == (ms.int32, [1])
+    positions = ops.searchsorted(Tensor([1.0, 2.0]), Tensor([1.5]), out_int32=True)
+    assert (positions.dtype, positions.tolist()) == (ms.int32, [1])
     assert ops.LowerBound(ms.int64)(Tensor([1.0, 2.0]), Tensor([2.0])).dtype == ms.int64
     assert ops.UpperBound()(Tensor([1.0, 2.0]), Tensor([2.0])).tolist() == [2]

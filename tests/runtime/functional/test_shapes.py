@@ -72,9 +72,9 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[int, ...]]]
 }
 
 
-@pytest.mark.parametrize(("mine", "theirs", "shape"), CASES.values(), ids=CASES)
-def test_as_torch(mine: Callable[..., Any], theirs: Callable[..., Any], shape: tuple[int, ...]) -> None:
-    assert_as_torch(mine, theirs, normal(*shape))
+@pytest.mark.parametrize(("function", "torch_function", "shape"), CASES.values(), ids=CASES)
+def test_as_torch(function: Callable[..., Any], torch_function: Callable[..., Any], shape: tuple[int, ...]) -> None:
+    assert_as_torch(function, torch_function, normal(*shape))
 
 
 @settings(max_examples=50, deadline=None)

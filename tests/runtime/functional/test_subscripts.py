@@ -183,9 +183,9 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("mine", "theirs"), CASES.values(), ids=CASES)
-def test_slices_as_functions(mine: Callable[..., Any], theirs: Callable[..., Any]) -> None:
-    assert_as_torch(mine, theirs, normal(2, 3, 4))
+@pytest.mark.parametrize(("function", "torch_function"), CASES.values(), ids=CASES)
+def test_slices_as_functions(function: Callable[..., Any], torch_function: Callable[..., Any]) -> None:
+    assert_as_torch(function, torch_function, normal(2, 3, 4))
 
 
 def test_writing_to_an_argument_leaves_the_caller_s_tensor() -> None:

@@ -72,10 +72,10 @@ def test_identity() -> None:
     ],
 )
 def test_hook_backward(returned: Callable[[Any], Any], factor: float) -> None:
-    seen: list[Any] = []
+    hook_inputs: list[Any] = []
 
     def show(gradients: Any) -> Any:
-        seen.append(gradients)
+        hook_inputs.append(gradients)
         return returned(gradients[0])
 
     hook = ops.HookBackward(show)
@@ -84,19 +84,19 @@ def test_hook_backward(returned: Callable[[Any], Any], factor: float) -> None:
         return hook(a * b) * b
 
     assert f(A, B).tolist() == (A * B * B).tolist()
-    assert seen == []
+    assert hook_inputs == []
     of_a, of_b = grad(f, (0, 1))(A, B)
-    ((gradient,),) = seen
+    ((gradient,),) = hook_inputs
     assert gradient.tolist() == B.tolist()
     assert of_a.tolist() == (B * B * factor).tolist()
     assert of_b.tolist() == (A * B * factor + A * B).tolist()
 
 
 def test_hook_backward_on_several_tensors() -> None:
-    seen: list[Any] = []
+    hook_inputs: list[Any] = []
 
     def show(gradients: Any) -> Any:
-        seen.append([g.tolist() for g in gradients])
+        hook_inputs.append([g.tolist() for g in gradients])
         return None, gradients[1] * 2.0
 
     hook = ops.HookBackward(show, "cell")
@@ -108,7 +108,7 @@ def test_hook_backward_on_several_tensors() -> None:
     with pytest.raises(TypeError, match="1 gradients for 2 inputs"):
         grad(lambda a, b: sum(ops.HookBackward(lambda gradients: gradients[0])(a, b)), (0, 1))(A, B)
     of_a, of_b = grad(f, (0, 1))(A, B)
-    assert seen == [[[3.0, 3.0], [0.0, 0.0]]]  # zeros where no gradient arrives
+    assert hook_inputs == [[[3.0, 3.0], [0.0, 0.0]]]  # zeros where no gradient arrives
     assert (of_a.tolist(), of_b.tolist()) == ([3.0, 3.0], [0.0, 0.0])
     assert "cell" in repr(hook)
 

@@ -47,8 +47,12 @@ def grad_expr(params: Params, inputs: Inputs) -> dict[str, Any]:
         results = tuple(eval(expression, {"__builtins__": {}}, known) for expression in params["exprs"])
         return results if len(results) > 1 else results[0]
 
-    wanted = params.get("weights")
-    listed = ParameterTuple([weights[name] for name in wanted]) if isinstance(wanted, list) else weights.get(wanted)
+    weight_names = params.get("weights")
+    listed = (
+        ParameterTuple([weights[name] for name in weight_names])
+        if isinstance(weight_names, list)
+        else weights.get(weight_names)
+    )
     return {"result": _gradients(params, function, listed, args, inputs.get("sens"))}
 
 

@@ -81,11 +81,11 @@ def hook_backward(params: Params, inputs: Inputs) -> dict[str, Any]:
     factor = params["factor"]
     captured: list[Any] = []
 
-    def seen(gradients: Any) -> Any:
+    def capture(gradients: Any) -> Any:
         captured.extend(gradients)
         return None if factor is None else gradients[0] * factor
 
-    hook = ops.HookBackward(seen)
+    hook = ops.HookBackward(capture)
 
     def function(a: Any, b: Any) -> Any:
         return hook(a * b) * b

@@ -50,11 +50,11 @@ def batchnorm(params: Params, inputs: Inputs) -> dict[str, Any]:
     cell = made(x.shape[1], **given, **params.get("kwargs", {})).set_train(params["train"])
     for _ in range(params.get("calls", 1)):
         out = cell(x)
-    found = {"out": out, "moving_mean": cell.moving_mean.asnumpy(), "moving_variance": cell.moving_variance.asnumpy()}
+    results = {"out": out, "moving_mean": cell.moving_mean.asnumpy(), "moving_variance": cell.moving_variance.asnumpy()}
     if params.get("grads"):
-        found |= _output_and_gradients(cell, x, inputs["sens"], {"dgamma": cell.gamma, "dbeta": cell.beta})
-        found["moving_mean_after_grad"] = cell.moving_mean.asnumpy()
-    return found
+        results |= _output_and_gradients(cell, x, inputs["sens"], {"dgamma": cell.gamma, "dbeta": cell.beta})
+        results["moving_mean_after_grad"] = cell.moving_mean.asnumpy()
+    return results
 
 
 @runner("dropout")

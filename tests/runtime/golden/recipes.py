@@ -53,10 +53,10 @@ def class_loss(params: Params, inputs: Inputs) -> dict[str, Any]:
 @runner("cond_mask")
 def cond_mask(params: Params, inputs: Inputs) -> dict[str, Any]:
     x, threshold = inputs["x"], params["thr"]
-    found = bool((x > threshold).any())
+    is_any_above = bool((x > threshold).any())
     return {
-        "cond": found,
-        "dynamic": ops.masked_select(x, x > threshold) if found else ops.zeros_like(x),
+        "cond": is_any_above,
+        "dynamic": ops.masked_select(x, x > threshold) if is_any_above else ops.zeros_like(x),
         "static": large_values(x, threshold),
     }
 

@@ -151,22 +151,22 @@ class Counting(nn.Cell):
 
 @runner("construct_count")
 def construct_count(params: Params, inputs: Inputs) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    counts: dict[str, Any] = {}
     for prefix, kept in (("", False), ("set_grad_", True)):
         for name, pattern in PATTERNS.items():
             cell = Counting()
             if kept:
                 cell.set_grad()
             pattern(cell, Tensor(inputs["x"].asnumpy()))
-            found[prefix + name] = cell.count
+            counts[prefix + name] = cell.count
         norm = nn.BatchNorm2d(2, momentum=0.9).set_train()
         if kept:
             norm.set_grad()
         x = inputs["bn_x"]
         norm(x)
         grad(norm)(x)
-        found[f"{prefix}bn"] = norm.moving_mean.asnumpy()
-    return found
+        counts[f"{prefix}bn"] = norm.moving_mean.asnumpy()
+    return counts
 
 
 PATTERNS: dict[str, Any] = {

@@ -27,8 +27,8 @@ ERRORS = [case for case in CASES if case.kind == "error"]
 
 @pytest.mark.parametrize("case", VALUES, ids=str)
 def test_golden_case(case: Case) -> None:
-    found = case.differences(case.run())
-    assert not found, "\n".join(found)
+    differences = case.differences(case.run())
+    assert not differences, "\n".join(differences)
 
 
 HOOKS = "hooks work in eager mode only"
@@ -68,10 +68,10 @@ def test_golden_case_in_graph_mode(case: Case) -> None:
             with pytest.raises(TracingError):
                 case.run()
             return
-        found = case.differences(case.run())
+        differences = case.differences(case.run())
     finally:
         ms.set_context(mode=ms.PYNATIVE_MODE)
-    assert not found, "\n".join(found)
+    assert not differences, "\n".join(differences)
 
 
 @pytest.mark.parametrize("case", ERRORS, ids=str)
@@ -106,8 +106,8 @@ def _falsified(item: Any) -> list[Any]:
     if isinstance(item, dict):
         return [item | {key: wrong} for key, value in item.items() for wrong in _falsified(value)]
     if isinstance(item, list):
-        found = [[*item[:i], wrong, *item[i + 1 :]] for i, value in enumerate(item) for wrong in _falsified(value)]
-        return [*found, [*item, 0]]
+        variants = [[*item[:i], wrong, *item[i + 1 :]] for i, value in enumerate(item) for wrong in _falsified(value)]
+        return [*variants, [*item, 0]]
     if isinstance(item, bool):
         return [not item]
     return [item + 1] if isinstance(item, (int, float)) else [f"{item}x"] if isinstance(item, str) else []

@@ -29,8 +29,8 @@ CASES = [Case(**item) for item in json.loads((FILE.parent / "more-cases.json").r
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
-    found = case.differences(case.run())
-    assert not found, "\n".join(found)
+    differences = case.differences(case.run())
+    assert not differences, "\n".join(differences)
 
 
 X = Tensor(np.array([[1.0, 2.0]], np.float32))

@@ -154,8 +154,8 @@ def test_a_list_of_learning_rates_that_ends(kind: str) -> None:
     gradients = ms.value_and_grad(lambda x, y: loss(net(x), y), None, optimizer.parameters)
 
     def by_hand(x: Any, y: Any) -> Any:
-        value, found = gradients(x, y)
-        optimizer(found)
+        value, weight_gradients = gradients(x, y)
+        optimizer(weight_gradients)
         return value
 
     whole = nn.TrainOneStepCell(nn.WithLossCell(net, loss), optimizer).set_train()

@@ -458,8 +458,8 @@ def same(actual: Any, expected: Any) -> None:
 
 def total(function: Callable[..., Any]) -> Callable[..., Any]:
     def summed(*args: Any) -> Any:
-        found = [x for x in leaves(function(*args)) if isinstance(x, Tensor)]
-        return sum((x * x).sum() for x in found if x.dtype == ms.float32)
+        tensors = [x for x in leaves(function(*args)) if isinstance(x, Tensor)]
+        return sum((x * x).sum() for x in tensors if x.dtype == ms.float32)
 
     return summed
 
@@ -522,10 +522,10 @@ def structures(x: Any) -> Any:
 
 
 def keys(x: Any) -> Any:
-    found = {}
+    entries = {}
     if x.sum() > 0:  # here
-        found["a"] = x
-    return found
+        entries["a"] = x
+    return entries
 
 
 def no_return(x: Any) -> Any:
@@ -613,7 +613,7 @@ REFUSED = [
     ),
     (ranks, UnsupportedPython, r"returned value has shape \(2, 3\) in the true branch and \(\) in the false branch"),
     (structures, UnsupportedPython, "returned value is a tuple in the true branch and a tensor"),
-    (keys, UnsupportedPython, r"the container 'found' has the keys \['a'\] in the true branch and \[\]"),
+    (keys, UnsupportedPython, r"the container 'entries' has the keys \['a'\] in the true branch and \[\]"),
     (no_return, UnsupportedPython, "returned value is a tensor of .* in the true branch and None in the false branch"),
     (loop_shape, UnsupportedPython, r"'x' has shape \(2, 3\) before an iteration and \(4, 3\) after it"),
     (loop_dtype, UnsupportedPython, "'i' is Int64 before an iteration and Float32 after it"),

@@ -31,7 +31,7 @@ def traces(owner: Any) -> int:
 
 def in_both_modes(make: Callable[[], Any], use: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
     """What `use` gives in eager and in graph mode, from the same seeds, and what it was used on."""
-    found = []
+    results = []
     made: Any = None
     for mode in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
         ms.set_context(mode=ms.PYNATIVE_MODE)
@@ -39,8 +39,8 @@ def in_both_modes(make: Callable[[], Any], use: Callable[[Any], Any]) -> tuple[A
         made = make()
         ms.set_context(mode=mode)
         ms.set_seed(1)
-        found.append(use(made))
-    return found[0], found[1], made
+        results.append(use(made))
+    return results[0], results[1], made
 
 
 def assert_same(a: Any, b: Any) -> None:
@@ -280,11 +280,11 @@ def test_hooks_act_in_both_modes(kind: str, hook: Any) -> None:
         weights = list(net.trainable_params())
         _, (by_x, by_weights) = ms.value_and_grad(net, 0, weights)(Tensor(X))
         before = [w.asnumpy() for w in weights]
-        found = [net(Tensor(X)), by_x, *by_weights, step(Tensor(X)), *weights]
-        found = [x.asnumpy() for x in found]
+        values = [net(Tensor(X)), by_x, *by_weights, step(Tensor(X)), *weights]
+        values = [x.asnumpy() for x in values]
         for weight, array in zip(weights, before, strict=True):
             weight.set_data(Tensor(array))
-        return found
+        return values
 
     eager = results()
     ms.set_context(mode=ms.GRAPH_MODE)
@@ -364,9 +364,9 @@ def test_bfloat16_gradients_at_several_sizes() -> None:
 @pytest.mark.parametrize("label", [-1, 3])
 def test_labels_that_are_no_class_fail(label: int) -> None:
     x, target = Tensor([[1.0, 2.0, 3.0]]), Tensor([label], ms.int32)
-    told = r"label is out of range\n  operator .* at .*test_graph_mode.py.*\n  what to do: .* number of classes"
+    message = r"label is out of range\n  operator .* at .*test_graph_mode.py.*\n  what to do: .* number of classes"
     for function in (ms.jit(nn.CrossEntropyLoss()), ms.compile(ms.trace(nn.CrossEntropyLoss(), (x, target)).program)):
-        with pytest.raises(ValueError, match=told) as caught:
+        with pytest.raises(ValueError, match=message) as caught:
             function(x, target)
         assert isinstance(caught.value, (UsageError, IndexError))
 
@@ -448,9 +448,11 @@ def test_variables_that_cells_use_count(monkeypatch: pytest.MonkeyPatch) -> None
     assert float(outer(one)[0]) == 15.0
 
 
-@pytest.mark.parametrize(("cell", "told"), [(ChangesList, "the variable SEEN"), (WritesToTensor, "the variable TABLE")])
-def test_variables_that_cells_change_are_refused(cell: Any, told: str) -> None:
-    with pytest.raises(UnsupportedPython, match=told):
+@pytest.mark.parametrize(
+    ("cell", "message"), [(ChangesList, "the variable SEEN"), (WritesToTensor, "the variable TABLE")]
+)
+def test_variables_that_cells_change_are_refused(cell: Any, message: str) -> None:
+    with pytest.raises(UnsupportedPython, match=message):
         ms.jit(nn.SequentialCell(cell()))(Tensor([1.0]))
     assert SEEN == []
     assert float(TABLE[0]) == 1.0
@@ -521,7 +523,7 @@ class Pair(NamedTuple):
 
 
 def test_a_namedtuple_is_of_its_class() -> None:
-    found = ms.jit(lambda x: Pair(x + 1, (x, Pair(x, 1))))(Tensor(X))
-    assert type(found) is Pair
-    assert type(found.right[1]) is Pair
-    np.testing.assert_array_equal(found.left, X + 1)
+    result = ms.jit(lambda x: Pair(x + 1, (x, Pair(x, 1))))(Tensor(X))
+    assert type(result) is Pair
+    assert type(result.right[1]) is Pair
+    np.testing.assert_array_equal(result.left, X + 1)

@@ -50,8 +50,8 @@ def test_text_alone_and_structures(capsys: pytest.CaptureFixture[str]) -> None:
 
     for _ in range(2):
         f(ONE)
-        one = shown(1).strip()
-        assert lines(capsys) == f"only text\n({one}, [1, {one}])\n"
+        text = shown(1).strip()
+        assert lines(capsys) == f"only text\n({text}, [1, {text}])\n"
 
 
 def test_options_and_f_strings(capsys: pytest.CaptureFixture[str]) -> None:

@@ -300,12 +300,12 @@ def draws_with_python(self: Any, x: Any) -> Any:
 
 def state(cell: nn.Cell) -> dict[str, Any]:
     """All that the Cells hold, Parameters as arrays."""
-    found: dict[str, Any] = {}
+    contents: dict[str, Any] = {}
     for path, inner in cell.cells_and_names():
         for name, value in inner.__dict__.items():
-            found[f"{path}.{name}"] = repr(value)
-        found |= {f"{path}.{n}": (p.asnumpy().tolist(), p.requires_grad) for n, p in inner._params.items()}
-    return found
+            contents[f"{path}.{name}"] = repr(value)
+        contents |= {f"{path}.{n}": (p.asnumpy().tolist(), p.requires_grad) for n, p in inner._params.items()}
+    return contents
 
 
 def refused(act: Callable[[Any, Any], Any], kind: type[TracingError], **settings: Any) -> str:
@@ -365,12 +365,12 @@ def test_draws_that_a_program_would_repeat_are_refused(act: Any) -> None:
 
 
 def test_variables_of_a_function_stay_as_they_are() -> None:
-    seen: list[Any] = []
+    values: list[Any] = []
     total = Tensor(X)
     count = 0
 
     def appends_to_variable(x: Any) -> Any:
-        seen.append(x)
+        values.append(x)
         return x
 
     def adds_to_tensor(x: Any) -> Any:
@@ -382,11 +382,11 @@ def test_variables_of_a_function_stay_as_they_are() -> None:
         count += 1
         return x
 
-    for function, name in ((appends_to_variable, "seen"), (adds_to_tensor, "total"), (rebinds, "count")):
+    for function, name in ((appends_to_variable, "values"), (adds_to_tensor, "total"), (rebinds, "count")):
         with pytest.raises(UnsupportedPython, match=f"the variable {name}") as raised:
             trace(function, (Tensor(X),))
         assert f"at {__file__}:" in str(raised.value)
-    assert not seen
+    assert not values
     assert count == 0
     np.testing.assert_array_equal(total.asnumpy(), X)
 
@@ -486,18 +486,18 @@ def test_a_program_has_no_backward_hooks(kind: str) -> None:
 
 class Recorder:
     def __init__(self) -> None:
-        self.seen: list[Any] = []
+        self.outputs: list[Any] = []
         self.count = 0
 
     def notes(self, cell: Any, inputs: Any, output: Any) -> None:
-        self.seen.append(output)
+        self.outputs.append(output)
 
     def __call__(self, cell: Any, inputs: Any, output: Any) -> None:
         self.count += 1
 
 
-def _appends(seen: list[Any], *_: Any) -> None:
-    seen.append(1)
+def _appends(values: list[Any], *_: Any) -> None:
+    values.append(1)
 
 
 def _sets(cell: Any, *_: Any) -> None:
@@ -552,11 +552,14 @@ class Held:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda x, seen: seen["all"].append(x), r"a list or dict among the arguments was changed(.|\n)*at .*test_ref"),
-        (lambda x, seen: (x, Held({"y": x * 2})), "an object of class Held with tensors in it was returned"),
-        (lambda x, seen: map(ops.relu, [x]), "an object of class map was returned(.|\n)*in a tuple, list, dict"),
-        (lambda x, seen: [{"y": x}.values()], "an object of class dict_values was returned"),
-        (lambda x, seen: x + np.random.rand(), r"random numbers were drawn(.|\n)*at .*test_refusals.py:\d+"),
+        (
+            lambda x, lists: lists["all"].append(x),
+            r"a list or dict among the arguments was changed(.|\n)*at .*test_ref",
+        ),
+        (lambda x, lists: (x, Held({"y": x * 2})), "an object of class Held with tensors in it was returned"),
+        (lambda x, lists: map(ops.relu, [x]), "an object of class map was returned(.|\n)*in a tuple, list, dict"),
+        (lambda x, lists: [{"y": x}.values()], "an object of class dict_values was returned"),
+        (lambda x, lists: x + np.random.rand(), r"random numbers were drawn(.|\n)*at .*test_refusals.py:\d+"),
     ],
 )
 def test_what_would_be_lost_is_refused(function: Any, message: str) -> None:
@@ -570,7 +573,7 @@ def test_attributes_of_classes_and_slots_stay_as_they_are() -> None:
         count: int = 0
 
     class Changes(nn.Cell):
-        seen: ClassVar[list[Any]] = []
+        values: ClassVar[list[Any]] = []
         calls = 0
 
         def __init__(self, act: Callable[[Any, Any], Any]) -> None:
@@ -583,7 +586,7 @@ def test_attributes_of_classes_and_slots_stay_as_they_are() -> None:
             return x
 
     changes: dict[str, Callable[[Any, Any], Any]] = {
-        "seen of Changes": lambda self, x: self.seen.append(x),
+        "values of Changes": lambda self, x: self.values.append(x),
         "calls of Changes": lambda self, x: setattr(type(self), "calls", 1),
         "last of Changes": lambda self, x: setattr(type(self), "last", x),
         "count of Slotted, slotted of Changes": lambda self, x: setattr(self.slotted, "count", 1),
@@ -592,17 +595,17 @@ def test_attributes_of_classes_and_slots_stay_as_they_are() -> None:
         cell = Changes(act)
         with pytest.raises(UnsupportedPython, match=f"traced Python changed {changed}: "):
             ms.jit(cell)(Tensor(X))
-        assert (Changes.seen, Changes.calls, cell.slotted.count) == ([], 0, 0)
+        assert (Changes.values, Changes.calls, cell.slotted.count) == ([], 0, 0)
         assert not hasattr(Changes, "last")
 
 
 def test_defaults_of_a_function_stay_as_they_are() -> None:
     class Remembers(nn.Cell):
-        def construct(self, x: Any, seen: Any = {}) -> Any:  # noqa: B006
-            return x + seen.setdefault("x", x)
+        def construct(self, x: Any, cache: Any = {}) -> Any:  # noqa: B006
+            return x + cache.setdefault("x", x)
 
     cell = Remembers()
-    with pytest.raises(UnsupportedPython, match=r"traced Python changed the variable seen(.|\n)*Remembers.construct"):
+    with pytest.raises(UnsupportedPython, match=r"traced Python changed the variable cache(.|\n)*Remembers.construct"):
         ms.jit(cell)(Tensor(X))
     np.testing.assert_array_equal(cell(Tensor(X)).asnumpy(), X * 2)
 

@@ -43,10 +43,10 @@ def in_branches(x: Any) -> Any:
 
 
 def in_loop(x: Any) -> Any:
-    found = x.sum() * 0
+    total = x.sum() * 0
     for i in range((x > 0).sum()):
-        found = found + x[x > i].sum()
-    return found
+        total = total + x[x > i].sum()
+    return total
 
 
 def used_in_branches(x: Any) -> Any:

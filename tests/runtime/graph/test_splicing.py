@@ -93,16 +93,16 @@ def op_by_op() -> Iterator[None]:
 @contextmanager
 def counted() -> Iterator[Counter[str]]:
     """Counts the nodes of programs that run op by op while Python is traced, by op."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     apply = graph_cell._Run.apply
 
     def noted(run: Any, step: Any, operands: list[Any]) -> Any:
-        found[step.node.op] += current() is not None
+        counts[step.node.op] += current() is not None
         return apply(run, step, operands)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(graph_cell._Run, "apply", noted)
-        yield found
+        yield counts
 
 
 def both_ways(build: Callable[[], Program]) -> tuple[Program, Program]:
@@ -136,8 +136,8 @@ def require_same(pair: tuple[Program, Program], *args: Any, one_gradient: bool =
     assert spliced.calls == singly.calls
     assert [*spliced.parameters, *spliced.updates] == [*singly.parameters, *singly.updates]
     tolerance = 0 if one_gradient else 1e-6
-    for found, wanted in zip(results(spliced, *args), results(singly, *args), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+    for spliced_result, single_result in zip(results(spliced, *args), results(singly, *args), strict=True):
+        np.testing.assert_allclose(spliced_result, single_result, rtol=tolerance, atol=tolerance)
 
 
 def gradients(program: Program, function: Callable[[nn.GraphCell], Function], *args: Any, **settings: Any) -> Any:
@@ -295,8 +295,8 @@ def test_under_a_condition_on_a_tensor() -> None:
 
     spliced, singly = gradients(program, function, BATCH)
     for x in (abs(X), -abs(X)):
-        for found, wanted in zip(results(spliced, x), results(singly, x), strict=True):
-            np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+        for spliced_result, single_result in zip(results(spliced, x), results(singly, x), strict=True):
+            np.testing.assert_allclose(spliced_result, single_result, rtol=1e-6, atol=1e-6)
 
 
 def test_without_gradients() -> None:
@@ -312,10 +312,10 @@ def test_without_gradients() -> None:
 
     spliced, singly = gradients(program, function, BATCH)
     assert len(spliced.nodes) < len(singly.nodes)  # only what comes out is cut off
-    found, wanted = (p.value_and_grad(X.numpy()) for p in (spliced, singly))
-    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-6)
-    np.testing.assert_allclose(found[1].inputs[0], wanted[1].inputs[0], rtol=1e-5, atol=1e-6)
-    assert found[1].inputs[0].any()
+    spliced_result, single_result = (p.value_and_grad(X.numpy()) for p in (spliced, singly))
+    np.testing.assert_allclose(spliced_result[0], single_result[0], rtol=1e-6)
+    np.testing.assert_allclose(spliced_result[1].inputs[0], single_result[1].inputs[0], rtol=1e-5, atol=1e-6)
+    assert spliced_result[1].inputs[0].any()
 
 
 def test_a_tensor_that_is_given_tracked_and_untracked() -> None:
@@ -414,8 +414,8 @@ def test_changed_cells_run_op_by_op(change: str) -> None:
         program = trace(function, (BATCH,)).program
     assert singly_run["linear"] == 2
     y, (to_input, to_weights) = function(BATCH)
-    for found, expected in zip(results(program, X), [y, to_input, *to_weights], strict=True):
-        np.testing.assert_allclose(found, expected.asnumpy(), rtol=2e-3, atol=2e-3)
+    for actual, expected in zip(results(program, X), [y, to_input, *to_weights], strict=True):
+        np.testing.assert_allclose(actual, expected.asnumpy(), rtol=2e-3, atol=2e-3)
     if change in ("a hook", "another Cell"):
         assert not np.allclose(y.asnumpy(), before)
 

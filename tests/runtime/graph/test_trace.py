@@ -78,8 +78,8 @@ def test_a_program_has_the_cells_and_parameters_of_the_network() -> None:
 def test_the_values_that_enter_and_leave_a_cell_are_marked() -> None:
     program = trace(Net(), (Tensor(X),)).program
     marks = [node for node in program.nodes if node.op == "boundary"]
-    found = [(n.attributes["call"], n.attributes["kind"], n.attributes["slot"], n.cell) for n in marks[:4]]
-    assert found == [(0, "input", "x", 0), (1, "input", "x", 1), (2, "input", "x", 2), (2, "output", "result", 2)]
+    boundaries = [(n.attributes["call"], n.attributes["kind"], n.attributes["slot"], n.cell) for n in marks[:4]]
+    assert boundaries == [(0, "input", "x", 0), (1, "input", "x", 1), (2, "input", "x", 2), (2, "output", "result", 2)]
     assert [cell.path for cell in program.cells()][1] == "block"
     block = program.cells()[1].program
     assert len(block.inputs) == 1

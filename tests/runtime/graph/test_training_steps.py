@@ -91,10 +91,12 @@ def assert_steps_agree(
         got = runner.run([x.asnumpy() for x in inputs])
         for y, e in zip(got, expected, strict=True):
             np.testing.assert_allclose(y, e.asnumpy(), rtol=rtol, atol=1e-6)
-        mine, theirs = state(twin), state(step)
-        assert mine.keys() == theirs.keys()
-        for name in mine:
-            np.testing.assert_allclose(mine[name], theirs[name], rtol, 1e-6, err_msg=f"{name} after step {number}")
+        traced_state, expected_state = state(twin), state(step)
+        assert traced_state.keys() == expected_state.keys()
+        for name in traced_state:
+            np.testing.assert_allclose(
+                traced_state[name], expected_state[name], rtol, 1e-6, err_msg=f"{name} after step {number}"
+            )
     return traced
 
 
@@ -166,9 +168,11 @@ def test_a_step_that_overflows_between_others_is_left_out() -> None:
         assert traced_overflow == overflow.asnumpy()
         assert traced_scale == scale.asnumpy()
         overflows.append(bool(traced_overflow))
-        mine, theirs = state(twin), state(step)
-        for name in mine:
-            np.testing.assert_allclose(mine[name], theirs[name], 2e-5, 1e-6, err_msg=f"{name} after step {number}")
+        traced_state, expected_state = state(twin), state(step)
+        for name in traced_state:
+            np.testing.assert_allclose(
+                traced_state[name], expected_state[name], 2e-5, 1e-6, err_msg=f"{name} after step {number}"
+            )
     assert overflows == [False, True, False, False]
 
 

@@ -19,8 +19,8 @@ def results(nodes: list[Any], threads: int = 0, outputs: tuple[str, ...] = ("y",
     """What the nodes give of the inputs, by name."""
     kinds = {name: helper.np_dtype_to_tensor_dtype(x.dtype) for name, x in inputs.items()}
     given = [helper.make_tensor_value_info(name, kinds[name], x.shape) for name, x in inputs.items()]
-    found = [helper.make_tensor_value_info(name, next(iter(kinds.values())), None) for name in outputs]
-    graph = helper.make_graph(nodes, "g", given, found)
+    declared_outputs = [helper.make_tensor_value_info(name, next(iter(kinds.values())), None) for name in outputs]
+    graph = helper.make_graph(nodes, "g", given, declared_outputs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads

@@ -35,10 +35,10 @@ ORDERED: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", ORDERED)
 def test_integers_of_64_bits_are_ordered(name: str) -> None:
     function, args = ORDERED[name], (ms.Tensor(A), ms.Tensor(B))
-    expected, found = function(*args), ms.jit(lambda a, b: function(a, b))(*args)
-    pairs = zip(expected, found, strict=True) if isinstance(expected, tuple) else [(expected, found)]
-    for wanted, computed in pairs:
-        np.testing.assert_array_equal(computed.asnumpy(), wanted.asnumpy())
+    expected, actual = function(*args), ms.jit(lambda a, b: function(a, b))(*args)
+    pairs = zip(expected, actual, strict=True) if isinstance(expected, tuple) else [(expected, actual)]
+    for expected_tensor, computed in pairs:
+        np.testing.assert_array_equal(computed.asnumpy(), expected_tensor.asnumpy())
 
 
 EXACT: dict[str, Callable[..., Any]] = {
@@ -78,6 +78,6 @@ def test_sums_of_any_axes_and_sizes_are_exact() -> None:
     compiled = ms.jit(sums)
     for size in (2, 5, 0):
         x = ms.Tensor(_rng.integers(-(2**62), 2**62, (size, 3, 4)))
-        for found, wanted in zip(compiled(x), sums(x), strict=True):
-            np.testing.assert_array_equal(found.asnumpy(), wanted.asnumpy(), strict=True)
+        for actual, expected in zip(compiled(x), sums(x), strict=True):
+            np.testing.assert_array_equal(actual.asnumpy(), expected.asnumpy(), strict=True)
     assert compiled.cache_info().traces == 2

@@ -19,9 +19,9 @@ def test_the_gradient_of_a_max_pool_is_scattered(kernel: int) -> None:
     x = torch.randn(2, 3, 7, 6, generator=torch.Generator().manual_seed(0)).mul(2).round().requires_grad_()
     network = nn.Sequential(nn.ReLU(), nn.MaxPool2d(kernel), nn.ReLU())
     gradients = gradient_program(from_torch(network, (x,)))
-    wanted = gradients.input_gradients[0]
-    assert wanted is not None
-    on_cpu, lowering = (lower_values(gradients.program, [wanted], [], provider) for provider in ("cpu", "cuda"))
+    gradient = gradients.input_gradients[0]
+    assert gradient is not None
+    on_cpu, lowering = (lower_values(gradients.program, [gradient], [], provider) for provider in ("cpu", "cuda"))
     assert "MaxUnpool" in {node.op_type for node in on_cpu.graph.nodes}
     model = lowering.model()
     assert "MaxUnpool" not in {node.op_type for node in model.graph.node}

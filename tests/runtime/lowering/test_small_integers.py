@@ -32,10 +32,10 @@ def test_small_integers_are_computed_and_wrap_around(name: str, dtype: Any) -> N
     largest = np.iinfo(dtype).max
     x = Tensor(np.array([[1, 0, 3], [2, largest, largest - 1]], dtype))
     program = ms.trace(FUNCTIONS[name], (x,)).program
-    wanted, given = program(x), ms.compile(program, "cpu")(x)
-    for found, expected in zip(_arrays(given), _arrays(wanted), strict=True):
-        assert found.dtype == expected.dtype
-        np.testing.assert_array_equal(found, expected)
+    expected_results, given = program(x), ms.compile(program, "cpu")(x)
+    for actual, expected in zip(_arrays(given), _arrays(expected_results), strict=True):
+        assert actual.dtype == expected.dtype
+        np.testing.assert_array_equal(actual, expected)
     onnx.checker.check_model(to_onnx(program), full_check=True)
 
 

@@ -43,9 +43,9 @@ def images() -> torch.Tensor:
 
 def operators(program: Program) -> Counter[str]:
     gradients = differentiate(program)
-    (wanted,) = gradients.input_gradients
-    assert wanted is not None
-    return Counter(node.op_type for node in lower_values(gradients.program, [wanted], ()).graph.nodes)
+    (gradient,) = gradients.input_gradients
+    assert gradient is not None
+    return Counter(node.op_type for node in lower_values(gradients.program, [gradient], ()).graph.nodes)
 
 
 def check(net: Net, x: torch.Tensor, **options: Any) -> Program:
@@ -85,8 +85,8 @@ def test_few_taps_that_fill_the_images_are_compared(size: Any, kernel: Any, comp
     x = images()[..., :1].expand(2, 3, 6, 9).clone()[..., : size[0], : size[1]]
     x[1, 1, :2, :2] = float("-inf")
     x[1, 1, 0, 1:3] = 5
-    found = operators(check(Net(torch.abs, kernel), x))
-    assert found["Equal"] > 0 if compared else found["Equal"] == 0
+    counts = operators(check(Net(torch.abs, kernel), x))
+    assert counts["Equal"] > 0 if compared else counts["Equal"] == 0
 
 
 def test_windows_that_overlap_add_up() -> None:

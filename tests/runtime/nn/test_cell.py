@@ -218,9 +218,9 @@ def test_each_cell_and_parameter_is_listed_once() -> None:
 
 
 def test_apply_goes_from_the_leaves_up() -> None:
-    net, seen = Net(), []
-    assert net.apply(lambda cell: seen.append(cell.cls_name)) is net
-    assert seen == ["Dense", "ReLU", "Dense", "SequentialCell", "Net"]
+    net, class_names = Net(), []
+    assert net.apply(lambda cell: class_names.append(cell.cls_name)) is net
+    assert class_names == ["Dense", "ReLU", "Dense", "SequentialCell", "Net"]
 
 
 def test_repr_shows_the_tree() -> None:
@@ -283,20 +283,20 @@ def test_a_copy_is_apart_and_ties_stay() -> None:
     net = Net()
     net.tied = nn.Dense(2, 3)
     net.tied.weight = net.first.weight
-    seen: list[str] = []
-    net.register_forward_hook(lambda cell, inputs, output: seen.append(cell.cls_name))
+    class_names: list[str] = []
+    net.register_forward_hook(lambda cell, inputs, output: class_names.append(cell.cls_name))
     net.group = ParameterTuple([net.scale])
-    other = copy.deepcopy(net)
-    assert names(other) == names(net)
-    assert other.tied.weight is other.first.weight
-    assert other.group[0] is other.scale
-    assert other.scale is not net.scale
-    other.scale.set_data(Tensor([5.0, 5.0, 5.0]))
+    twin = copy.deepcopy(net)
+    assert names(twin) == names(net)
+    assert twin.tied.weight is twin.first.weight
+    assert twin.group[0] is twin.scale
+    assert twin.scale is not net.scale
+    twin.scale.set_data(Tensor([5.0, 5.0, 5.0]))
     assert net.scale.tolist() == [1.0, 1.0, 1.0]
     x = Tensor([[1.0, 2.0]])
-    grad(other, None, other.trainable_params())(x)
-    assert seen == ["Net"]  # its hooks are copied along
-    other.add = nn.ReLU()
+    grad(twin, None, twin.trainable_params())(x)
+    assert class_names == ["Net"]  # its hooks are copied along
+    twin.add = nn.ReLU()
     assert "add" not in net.name_cells()
 
 

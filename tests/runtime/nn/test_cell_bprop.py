@@ -104,8 +104,8 @@ def test_defaults_and_keywords_are_inputs_too() -> None:
     ],
 )
 def test_one_gradient_in_all_its_forms(returned: Callable[[Any], Any]) -> None:
-    found = grad(Own(lambda x: x * x, lambda x, out, dout: returned(dout)))(X)
-    assert (found.dtype, found.shape, plain(found)) == (np.float32, (1,), 7.0)
+    gradient = grad(Own(lambda x: x * x, lambda x, out, dout: returned(dout)))(X)
+    assert (gradient.dtype, gradient.shape, plain(gradient)) == (np.float32, (1,), 7.0)
 
 
 def test_a_number_is_a_gradient_of_a_number() -> None:
@@ -170,11 +170,11 @@ def test_bprop_within_bprop_and_gradients_within_construct() -> None:
 
 
 def test_hooks_stand_around_it() -> None:
-    cell, seen = Own(lambda x: x * x, lambda x, out, dout: dout * 7.0), []
+    cell, calls = Own(lambda x: x * x, lambda x, out, dout: dout * 7.0), []
     cell.register_backward_pre_hook(lambda cell, go: go[0] * 2.0)
-    cell.register_backward_hook(lambda cell, gi, go: seen.append(plain((gi, go))))
+    cell.register_backward_hook(lambda cell, gi, go: calls.append(plain((gi, go))))
     assert plain(grad(cell)(X)) == 14.0
-    assert seen == [((14.0,), (2.0,))]
+    assert calls == [((14.0,), (2.0,))]
 
 
 def test_an_exception_in_it_passes_unchanged() -> None:

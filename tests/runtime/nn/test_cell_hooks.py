@@ -45,10 +45,10 @@ def plain(structure: Any) -> Any:
 
 def watched(cell: nn.Cell) -> list[Any]:
     """What the backward hook and the backward pre-hook of a Cell see."""
-    seen: list[Any] = []
-    cell.register_backward_pre_hook(lambda cell, grad_output: seen.append(plain(grad_output)))
-    cell.register_backward_hook(lambda cell, gi, go: seen.append((plain(gi), plain(go))))
-    return seen
+    calls: list[Any] = []
+    cell.register_backward_pre_hook(lambda cell, grad_output: calls.append(plain(grad_output)))
+    cell.register_backward_hook(lambda cell, gi, go: calls.append((plain(gi), plain(go))))
+    return calls
 
 
 # ---- going forward ----
@@ -71,12 +71,12 @@ def test_a_forward_hook_replaces_the_output() -> None:
 
 def test_keyword_inputs() -> None:
     cell = Function(lambda x, y: x * y)
-    seen: list[Any] = []
-    cell.register_forward_pre_hook(lambda cell, inputs: seen.append(plain(inputs)))
+    calls: list[Any] = []
+    cell.register_forward_pre_hook(lambda cell, inputs: calls.append(plain(inputs)))
     cell.register_forward_pre_hook(lambda cell, inputs, kw: (inputs, {"y": kw["y"] * 10.0}), with_kwargs=True)
-    cell.register_forward_hook(lambda cell, inputs, kw, out: seen.append(plain([inputs, kw["y"], out])), with_kwargs=1)
+    cell.register_forward_hook(lambda cell, inputs, kw, out: calls.append(plain([inputs, kw["y"], out])), with_kwargs=1)
     assert plain(cell(X, y=Y)) == 120.0
-    assert seen == [(3.0,), [(3.0,), 40.0, 120.0]]
+    assert calls == [(3.0,), [(3.0,), 40.0, 120.0]]
     assert plain(grad(lambda x, y: cell(x, y=y), (0, 1))(X, Y)) == (40.0, 30.0)
     for wrong in ((X,), X, (X, 3)):
         handle = cell.register_forward_pre_hook(lambda cell, inputs, kw, wrong=wrong: wrong, with_kwargs=True)
@@ -86,43 +86,45 @@ def test_keyword_inputs() -> None:
 
 
 def test_order_and_prepending() -> None:
-    cell, seen = square(), []
+    cell, order = square(), []
     for number, prepend in ((1, False), (2, False), (3, True), (4, True)):
-        cell.register_forward_hook(lambda cell, inputs, output, n=number: seen.append(n), prepend=prepend)
+        cell.register_forward_hook(lambda cell, inputs, output, n=number: order.append(n), prepend=prepend)
     cell(X)
-    assert seen == [4, 3, 1, 2]
+    assert order == [4, 3, 1, 2]
 
 
 def test_a_hook_that_is_always_called() -> None:
-    cell, seen = Function(lambda x: x.unknown), []
-    cell.register_forward_hook(lambda cell, inputs, output: seen.append("not this one"))
-    cell.register_forward_hook(lambda cell, inputs, output: seen.append(output), always_call=True)
+    cell, outputs = Function(lambda x: x.unknown), []
+    cell.register_forward_hook(lambda cell, inputs, output: outputs.append("not this one"))
+    cell.register_forward_hook(lambda cell, inputs, output: outputs.append(output), always_call=True)
     with pytest.raises(AttributeError, match="unknown"):
         cell(X)
-    assert seen == [None]
+    assert outputs == [None]
 
     def fail(cell: Any, inputs: Any, output: Any) -> None:
-        seen.append("once")
+        outputs.append("once")
         raise KeyError
 
     cell = square()
     cell.register_forward_hook(fail, always_call=True)
     with pytest.raises(KeyError):
         cell(X)
-    assert seen == [None, "once"]
+    assert outputs == [None, "once"]
 
 
 def test_removing() -> None:
-    cell, seen = square(), []
-    one = cell.register_forward_hook(lambda cell, inputs, output: seen.append(1))
-    two = cell.register_forward_hook(lambda cell, inputs, output: (seen.append(2), two.remove())[1])
-    assert one is not two
+    cell, calls = square(), []
+    first_handle = cell.register_forward_hook(lambda cell, inputs, output: calls.append(1))
+    second_handle = cell.register_forward_hook(
+        lambda cell, inputs, output: (calls.append(2), second_handle.remove())[1]
+    )
+    assert first_handle is not second_handle
     cell(X)
     cell(X)
-    one.remove()
-    one.remove()
+    first_handle.remove()
+    first_handle.remove()
     cell(X)
-    assert seen == [1, 2, 1]
+    assert calls == [1, 2, 1]
 
 
 # ---- going backward ----
@@ -130,16 +132,16 @@ def test_removing() -> None:
 
 def test_gradients_at_both_ends() -> None:
     cell = Function(lambda x, y: (x * y, x + y))
-    seen = watched(cell)
+    calls = watched(cell)
     cell(X, Y)
-    assert seen == []
+    assert calls == []
 
     def function(x: Any, y: Any) -> Any:
         a, b = cell(x, y)
         return a * 2.0 + b * 5.0
 
     assert plain(grad(function, (0, 1))(X, Y)) == (13.0, 11.0)
-    assert seen == [(2.0, 5.0), ((13.0, 11.0), (2.0, 5.0))]
+    assert calls == [(2.0, 5.0), ((13.0, 11.0), (2.0, 5.0))]
 
 
 @pytest.mark.parametrize(
@@ -156,33 +158,33 @@ def test_gradients_at_both_ends() -> None:
     ],
 )
 def test_inputs_and_outputs_of_all_kinds(cell: nn.Cell, function: Any, grad_input: Any, grad_output: Any) -> None:
-    seen = watched(cell)
+    calls = watched(cell)
     grad(lambda x: function(cell, x))(X)
-    assert seen == ([] if grad_input is None else [grad_output, (grad_input, grad_output)])
+    assert calls == ([] if grad_input is None else [grad_output, (grad_input, grad_output)])
 
 
 def test_if_only_weights_ask_there_is_no_gradient_of_inputs() -> None:
     w = Parameter(Tensor([2.0]), name="w")
     cell = Function(lambda x: x * w)
-    seen = watched(cell)
+    calls = watched(cell)
     assert plain(grad(cell, None, w)(X)) == 3.0
-    assert seen == [(1.0,), ((None,), (1.0,))]
+    assert calls == [(1.0,), ((None,), (1.0,))]
 
 
 def test_a_cell_that_is_called_twice() -> None:
     cell = square()
-    seen = watched(cell)
+    calls = watched(cell)
     assert plain(grad(lambda x: cell(cell(x)))(X)) == 108.0
-    assert seen == [(1.0,), ((18.0,), (1.0,)), (18.0,), ((108.0,), (18.0,))]
+    assert calls == [(1.0,), ((18.0,), (1.0,)), (18.0,), ((108.0,), (18.0,))]
 
 
 def test_several_hooks_pass_on_what_they_return() -> None:
-    cell, seen = square(), []
+    cell, gradients = square(), []
     for factor in (2.0, 3.0):
-        cell.register_backward_hook(lambda cell, gi, go, f=factor: (seen.append(plain(gi)), gi[0] * f)[1])
-        cell.register_backward_pre_hook(lambda cell, go, f=factor: (seen.append(plain(go)), go[0] * f)[1])
+        cell.register_backward_hook(lambda cell, gi, go, f=factor: (gradients.append(plain(gi)), gi[0] * f)[1])
+        cell.register_backward_pre_hook(lambda cell, go, f=factor: (gradients.append(plain(go)), go[0] * f)[1])
     assert plain(grad(cell)(X)) == 6.0 * 36.0
-    assert seen == [(1.0,), (2.0,), (36.0,), (72.0,)]
+    assert gradients == [(1.0,), (2.0,), (36.0,), (72.0,)]
 
 
 def test_what_can_take_the_place_of_a_gradient() -> None:
@@ -195,8 +197,8 @@ def test_what_can_take_the_place_of_a_gradient() -> None:
     ]:
         cell = square()
         cell.register_backward_hook(lambda cell, gi, go, returned=returned: returned(gi))
-        found = grad(cell)(X)
-        assert (plain(found), found.dtype) == (expected, np.float32)
+        gradient = grad(cell)(X)
+        assert (plain(gradient), gradient.dtype) == (expected, np.float32)
 
 
 @pytest.mark.parametrize("register", ["register_backward_hook", "register_backward_pre_hook"])
@@ -218,8 +220,8 @@ def test_what_cannot(register: str, returned: Any, error: type[Exception], words
 
 
 def test_a_backward_hook_that_is_removed_between_the_passes() -> None:
-    cell, seen = square(), []
-    handle = cell.register_backward_hook(lambda cell, gi, go: seen.append(1))
+    cell, calls = square(), []
+    handle = cell.register_backward_hook(lambda cell, gi, go: calls.append(1))
 
     def function(x: Any) -> Any:
         y = cell(x)
@@ -227,16 +229,16 @@ def test_a_backward_hook_that_is_removed_between_the_passes() -> None:
         return y
 
     assert plain(grad(function)(X)) == 6.0
-    assert seen == []
+    assert calls == []
 
 
 def test_hooks_are_given_the_cell_and_in_half_precision_its_dtype() -> None:
-    cell, seen = square().to_float(ms.float16), []
+    cell, calls = square().to_float(ms.float16), []
     for register in REGISTERS:
-        getattr(cell, register)(lambda hooked, *values: seen.append((hooked is cell, str(values[-1][0].dtype))))
+        getattr(cell, register)(lambda hooked, *values: calls.append((hooked is cell, str(values[-1][0].dtype))))
     grad(cell)(X)
-    assert [is_cell for is_cell, _ in seen] == [True] * 4
-    assert [dtype for _, dtype in seen] == ["float32", "float16", "float16", "float16"]
+    assert [is_cell for is_cell, _ in calls] == [True] * 4
+    assert [dtype for _, dtype in calls] == ["float32", "float16", "float16", "float16"]
 
 
 def test_second_derivatives_with_a_scaling_hook() -> None:
@@ -248,15 +250,15 @@ def test_second_derivatives_with_a_scaling_hook() -> None:
 def test_as_torch_on_a_network() -> None:
     a, b = normal(4, 3), normal(2, 3, seed=1)
     layer = nn.Dense(3, 2, weight_init=Tensor(b), bias_init="zeros", dtype=ms.float64)
-    theirs = torch.nn.Linear(3, 2, bias=False, dtype=torch.float64)
-    theirs.weight.data = torch.from_numpy(b)
-    mine_saw: list[Any] = []
-    torch_saw: list[Any] = []
-    layer.register_backward_hook(lambda cell, gi, go: mine_saw.extend([gi[0].asnumpy(), go[0].asnumpy()]))
-    theirs.register_full_backward_hook(lambda module, gi, go: torch_saw.extend([gi[0].numpy(), go[0].numpy()]))
+    module = torch.nn.Linear(3, 2, bias=False, dtype=torch.float64)
+    module.weight.data = torch.from_numpy(b)
+    cell_gradients: list[Any] = []
+    module_gradients: list[Any] = []
+    layer.register_backward_hook(lambda cell, gi, go: cell_gradients.extend([gi[0].asnumpy(), go[0].asnumpy()]))
+    module.register_full_backward_hook(lambda module, gi, go: module_gradients.extend([gi[0].numpy(), go[0].numpy()]))
     grad(lambda x: (layer(x) ** 3).sum())(Tensor(a))
-    (theirs(torch.from_numpy(a).requires_grad_()) ** 3).sum().backward()
-    for got, expected in zip(mine_saw, torch_saw, strict=True):
+    (module(torch.from_numpy(a).requires_grad_()) ** 3).sum().backward()
+    for got, expected in zip(cell_gradients, module_gradients, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
@@ -277,34 +279,34 @@ def test_a_hook_must_be_callable_and_take_its_arguments(register: str) -> None:
 
 
 def test_hooks_on_tensors() -> None:
-    seen: list[Any] = []
+    gradients: list[Any] = []
     x = Tensor([3.0])
-    handles = [x.register_hook(lambda g: g * 2.0), x.register_hook(lambda g: (seen.append(plain(g)), g * 5.0)[1])]
+    handles = [x.register_hook(lambda g: g * 2.0), x.register_hook(lambda g: (gradients.append(plain(g)), g * 5.0)[1])]
     assert plain(grad(square())(x)) == 60.0
-    assert seen == [12.0]
+    assert gradients == [12.0]
     for handle in handles:
         handle.remove()
     assert plain(grad(square())(x)) == 6.0
 
 
 def test_a_hook_within_a_function_sees_the_complete_gradient() -> None:
-    seen: list[Any] = []
+    gradients: list[Any] = []
 
     def function(x: Any) -> Any:
         y = x * x
-        y.register_hook(lambda g: (seen.append(plain(g)), g * 10.0)[1])
+        y.register_hook(lambda g: (gradients.append(plain(g)), g * 10.0)[1])
         return y * 3.0 + y
 
     assert plain(grad(function)(X)) == 240.0
-    assert seen == [4.0]
+    assert gradients == [4.0]
 
 
 def test_a_hook_on_a_parameter_runs_once_for_each_request() -> None:
-    w, seen = Parameter(Tensor([2.0]), name="w"), []
-    w.register_hook(lambda g: (seen.append(plain(g)), g * 10.0)[1])
+    w, gradients = Parameter(Tensor([2.0]), name="w"), []
+    w.register_hook(lambda g: (gradients.append(plain(g)), g * 10.0)[1])
     assert plain(grad(lambda x: w * x, None, [w, w])(X)) == (30.0, 30.0)
     assert plain(grad(lambda p, x: p * x, 0, w)(w, X)) == (30.0, 30.0)
-    assert seen == [3.0, 3.0]
+    assert gradients == [3.0, 3.0]
 
 
 def test_refused_hooks_on_tensors() -> None:

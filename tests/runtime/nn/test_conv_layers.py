@@ -25,32 +25,32 @@ def layer(name: str) -> Any:
 @pytest.mark.parametrize(("stride", "padding", "dilation", "group"), [(1, 0, 1, 1), (2, 1, 2, 2), (3, 2, 1, 1)])
 def test_with_padding_they_are_torch_s(axes: int, stride: int, padding: int, dilation: int, group: int) -> None:
     x = normal(2, 4, *SIZES[:axes])
-    mine = layer(f"Conv{axes}d")(4, 6, 3, stride, "pad", padding, dilation, group, has_bias=True, **DOUBLE)
-    theirs = getattr(torch.nn, f"Conv{axes}d")(4, 6, 3, stride, padding, dilation, group, dtype=torch.float64)
-    assert_cell_as_module(mine, theirs, x)
+    cell = layer(f"Conv{axes}d")(4, 6, 3, stride, "pad", padding, dilation, group, has_bias=True, **DOUBLE)
+    module = getattr(torch.nn, f"Conv{axes}d")(4, 6, 3, stride, padding, dilation, group, dtype=torch.float64)
+    assert_cell_as_module(cell, module, x)
 
 
 @pytest.mark.parametrize("axes", [2, 3])
 @pytest.mark.parametrize(("stride", "padding", "extra", "group"), [(1, 0, 0, 1), (2, 1, 1, 2), (3, 0, 2, 1)])
 def test_transposed_ones_are_torch_s(axes: int, stride: int, padding: int, extra: int, group: int) -> None:
     x = normal(2, 4, *SIZES[:axes])
-    mine = layer(f"Conv{axes}dTranspose")(
+    cell = layer(f"Conv{axes}dTranspose")(
         4, 6, 3, stride, "pad", padding, output_padding=extra, group=group, has_bias=True, **DOUBLE
     )
-    theirs = getattr(torch.nn, f"ConvTranspose{axes}d")(4, 6, 3, stride, padding, extra, group, dtype=torch.float64)
-    assert_cell_as_module(mine, theirs, x)
+    module = getattr(torch.nn, f"ConvTranspose{axes}d")(4, 6, 3, stride, padding, extra, group, dtype=torch.float64)
+    assert_cell_as_module(cell, module, x)
 
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_layers_for_one_axis_have_weights_with_an_axis_of_one(transposed: bool) -> None:
     cls, module = (nn.Conv1dTranspose, torch.nn.ConvTranspose1d) if transposed else (nn.Conv1d, torch.nn.Conv1d)
-    mine = cls(4, 6, 3, 2, "pad", 1, group=2, has_bias=True, **DOUBLE)
-    theirs: Any = module(4, 6, 3, 2, 1, groups=2, dtype=torch.float64)
-    assert mine.weight.shape == ((4, 3, 1, 3) if transposed else (6, 2, 1, 3))
-    weight, bias = (p.detach().numpy() for p in theirs.parameters())
-    mine.weight.set_data(Tensor(weight[:, :, None]))
-    mine.bias.set_data(Tensor(bias))
-    assert_as_torch(mine, theirs, normal(2, 4, 8))
+    cell = cls(4, 6, 3, 2, "pad", 1, group=2, has_bias=True, **DOUBLE)
+    torch_layer: Any = module(4, 6, 3, 2, 1, groups=2, dtype=torch.float64)
+    assert cell.weight.shape == ((4, 3, 1, 3) if transposed else (6, 2, 1, 3))
+    weight, bias = (p.detach().numpy() for p in torch_layer.parameters())
+    cell.weight.set_data(Tensor(weight[:, :, None]))
+    cell.bias.set_data(Tensor(bias))
+    assert_as_torch(cell, torch_layer, normal(2, 4, 8))
     given = cls(4, 6, 3, weight_init=Tensor(weight), group=2, **DOUBLE)
     np.testing.assert_array_equal(given.weight.asnumpy(), weight[:, :, None])
 

@@ -24,10 +24,10 @@ WITHOUT_GRADIENT = {"OneHot", "Range"}
 
 def exported_layers(module: Any) -> set[str]:
     """Names of the Cells among a module's public names that come from its folders of layers and losses."""
-    found = {name: getattr(module, name) for name in module.__all__}
+    values_by_name = {name: getattr(module, name) for name in module.__all__}
     return {
         name
-        for name, value in found.items()
+        for name, value in values_by_name.items()
         if inspect.isclass(value)
         and issubclass(value, nn.Cell)
         and value.__module__.startswith(("cellbridge.runtime.nn.layer.", "cellbridge.runtime.nn.loss."))
@@ -131,8 +131,8 @@ def test_it_is_traced_to_a_program_that_computes_the_same(named: tuple[str, Case
     for y, e in zip(flat(traced.program(*given)), run(case, cell), strict=True):
         np.testing.assert_allclose(y, e, rtol=1e-6, atol=1e-6)
     assert traced.program.calls[0].class_name == type(cell).__name__
-    mine = list(cell.get_parameters())
-    assert all(any(parameter is other for other in mine) for parameter in traced.parameters.values())
+    parameters = list(cell.get_parameters())
+    assert all(any(parameter is held for held in parameters) for parameter in traced.parameters.values())
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -158,6 +158,6 @@ def test_a_copy_computes_the_same_and_is_apart(named: tuple[str, Case]) -> None:
     twin = copy.deepcopy(cell)
     for y, e in zip(run(case, twin), run(case, cell), strict=True):
         np.testing.assert_array_equal(y, e)
-    for mine, theirs in zip(twin.get_parameters(), cell.get_parameters(), strict=True):
-        assert mine is not theirs
-        assert mine.name == theirs.name
+    for parameter, original in zip(twin.get_parameters(), cell.get_parameters(), strict=True):
+        assert parameter is not original
+        assert parameter.name == original.name

@@ -88,8 +88,8 @@ def array(x: Any) -> Array:
     return np.asarray(x.detach().numpy() if isinstance(x, torch.Tensor) else x)
 
 
-def close(found: Any, expected: Any, tolerance: float = 2e-5) -> None:
-    np.testing.assert_allclose(array(found), array(expected), rtol=tolerance, atol=tolerance)
+def close(actual: Any, expected: Any, tolerance: float = 2e-5) -> None:
+    np.testing.assert_allclose(array(actual), array(expected), rtol=tolerance, atol=tolerance)
 
 
 def torch_tensors(structure: Any) -> list[torch.Tensor]:
@@ -116,18 +116,18 @@ def test_models_compute_and_differentiate_as_torch(name: str, train: bool) -> No
     weights = net.trainable_params()
     outputs, gradients = ms.value_and_grad(net, None, weights)(*(Tensor(x.numpy()) for x in args))
     expected = module(*args)
-    for found, wanted in zip(leaves_of(outputs, Tensor), torch_tensors(expected), strict=True):
-        close(found, wanted)
+    for output, expected_output in zip(leaves_of(outputs, Tensor), torch_tensors(expected), strict=True):
+        close(output, expected_output)
     if weights:
         sum(x.sum() for x in torch_tensors(expected)).backward()  # type: ignore[union-attr]
     parameters = dict(module.named_parameters())
     for weight, gradient in zip(weights, gradients, strict=True):
-        wanted = parameters[weight.name].grad
-        scale = max(1.0, float(wanted.abs().max()) if wanted is not None else 1.0)
-        close(array(gradient) / scale, 0.0 if wanted is None else wanted / scale)
-    found = net.parameters_dict()
+        expected_gradient = parameters[weight.name].grad
+        scale = max(1.0, float(expected_gradient.abs().max()) if expected_gradient is not None else 1.0)
+        close(array(gradient) / scale, 0.0 if expected_gradient is None else expected_gradient / scale)
+    net_parameters = net.parameters_dict()
     for buffer, value in module.named_buffers():
-        close(found[buffer], value)
+        close(net_parameters[buffer], value)
 
 
 def test_gradients_of_inputs_are_torchs() -> None:
@@ -292,15 +292,15 @@ def test_inner_cells_are_those_of_the_module() -> None:
 
 def test_forward_hooks_see_and_replace() -> None:
     _, net = net_of_both()
-    seen: list[Any] = []
-    net.head.register_forward_pre_hook(lambda cell, inputs: seen.append((cell.cls_name, inputs)))
+    calls: list[Any] = []
+    net.head.register_forward_pre_hook(lambda cell, inputs: calls.append((cell.cls_name, inputs)))
     handle = net.head.register_forward_hook(lambda cell, inputs, output: output * 10.0)
     ten_times = net(X.numpy())
     handle.remove()
     plain = net(X.numpy())
     close(ten_times, 10 * array(plain), 1e-4)
-    assert [name for name, _ in seen] == ["Linear", "Linear"]
-    (x,) = seen[0][1]
+    assert [name for name, _ in calls] == ["Linear", "Linear"]
+    (x,) = calls[0][1]
     close(plain, array(x) @ array(net.head.weight).T + array(net.head.bias))
 
 
@@ -326,15 +326,15 @@ def test_backward_hooks_see_what_torchs_see_and_replace() -> None:
     expected: list[Any] = []
     module.blocks[0].norm.register_full_backward_hook(lambda _, g, h: expected.append((g[0], h[0])))  # type: ignore[union-attr, arg-type]
     module(X).sum().backward()
-    seen: list[Any] = []
+    actual: list[Any] = []
     norm = net.blocks.name_cells()["0"].norm
-    handle = norm.register_backward_hook(lambda _, g, h: seen.append((g[0], h[0])))
+    handle = norm.register_backward_hook(lambda _, g, h: actual.append((g[0], h[0])))
     weights = net.trainable_params()
     ms.grad(net, None, weights)(Tensor(X.numpy()))
-    assert len(seen) == len(expected) == 2
-    for pair, wanted in zip(seen, expected, strict=True):
-        close(pair[0], wanted[0])
-        close(pair[1], wanted[1])
+    assert len(actual) == len(expected) == 2
+    for pair, expected_pair in zip(actual, expected, strict=True):
+        close(pair[0], expected_pair[0])
+        close(pair[1], expected_pair[1])
     handle.remove()
     norm.register_backward_hook(lambda _, g, h: (g[0] * 0.0,))
     gradients = dict(zip([w.name for w in weights], ms.grad(net, None, weights)(Tensor(X.numpy())), strict=True))
@@ -344,11 +344,11 @@ def test_backward_hooks_see_what_torchs_see_and_replace() -> None:
 
 def test_several_inputs_and_outputs_are_flat_for_hooks() -> None:
     net = nn.GraphCell(from_torch(Split(), (X,), {"y": X}))
-    seen: list[Any] = []
-    net.halves.register_forward_hook(lambda cell, inputs, outputs: seen.append((len(inputs), len(outputs))))
-    net.halves.register_backward_hook(lambda cell, g, h: seen.append((len(g), len(h))))
+    counts: list[Any] = []
+    net.halves.register_forward_hook(lambda cell, inputs, outputs: counts.append((len(inputs), len(outputs))))
+    net.halves.register_backward_hook(lambda cell, g, h: counts.append((len(g), len(h))))
     ms.grad(lambda x: net(x, y=x)["product"].sum())(Tensor(X.numpy()))
-    assert seen == [(2, 2), (2, 2)]
+    assert counts == [(2, 2), (2, 2)]
 
 
 def test_a_hook_that_returns_another_number_of_tensors_is_told_so() -> None:

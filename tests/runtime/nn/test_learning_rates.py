@@ -100,12 +100,12 @@ def test_a_schedule_of_one_s_own() -> None:
 def torch_rates(make: Callable[[Any], Any], learning_rate: float) -> list[float]:
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], learning_rate)
     scheduler = make(optimizer)
-    found = []
+    rates = []
     for _ in range(STEPS):
-        found.append(optimizer.param_groups[0]["lr"])
+        rates.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
         scheduler.step()
-    return found
+    return rates
 
 
 schedulers = torch.optim.lr_scheduler
@@ -168,8 +168,8 @@ schedulers = torch.optim.lr_scheduler
 )
 def test_schedules_and_lists(schedule: nn.Cell, listed: list[float], expected: list[float]) -> None:
     np.testing.assert_allclose(listed, expected, rtol=1e-12, atol=1e-15)
-    found = schedule(Tensor(np.arange(STEPS, dtype=np.int32))).asnumpy()
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+    rates = schedule(Tensor(np.arange(STEPS, dtype=np.int32))).asnumpy()
+    np.testing.assert_allclose(rates, expected, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(rates_used(schedule, STEPS), expected, rtol=1e-10, atol=1e-14)
 
 

@@ -175,11 +175,14 @@ def test_an_optimizer_written_with_tensor_operators_does_the_same() -> None:
 
     rng = np.random.default_rng(0)
     for arguments in ({}, {"weight_decay": 0.1}, {"weight_decay": 0.1, "loss_scale": 8.0}):
-        theirs, mine = two(), two()
-        written, built_in = WithOps(theirs, 0.1, 0.9, **arguments), nn.Momentum(mine, 0.1, 0.9, **arguments)
+        parameters_of_written, parameters_of_built_in = two(), two()
+        written, built_in = (
+            WithOps(parameters_of_written, 0.1, 0.9, **arguments),
+            nn.Momentum(parameters_of_built_in, 0.1, 0.9, **arguments),
+        )
         for _ in range(3):
-            given = tuple(Tensor(rng.normal(size=p.shape)) for p in mine)
+            given = tuple(Tensor(rng.normal(size=p.shape)) for p in parameters_of_built_in)
             assert written(given) is True
             built_in(given)
-        for a, b in zip(theirs, mine, strict=True):
+        for a, b in zip(parameters_of_written, parameters_of_built_in, strict=True):
             np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=1e-12)

@@ -32,15 +32,15 @@ def gradients(step: int, dtype: Any = np.float64) -> tuple[Tensor, ...]:
 
 
 def assert_as_torch(
-    mine: Callable[[list[Parameter]], nn.Optimizer],
-    theirs: Callable[[list[torch.Tensor]], torch.optim.Optimizer],
+    make_optimizer: Callable[[list[Parameter]], nn.Optimizer],
+    make_torch_optimizer: Callable[[list[torch.Tensor]], torch.optim.Optimizer],
     before_step: Callable[[torch.optim.Optimizer, int], None] = lambda optimizer, step: None,
     rtol: float = 1e-12,
 ) -> None:
     """Both optimizers lead the same float64 Parameters the same way."""
     held = parameters()
     leaves = [torch.tensor(p.asnumpy(), requires_grad=True) for p in held]
-    optimizer, reference = mine(held), theirs(leaves)
+    optimizer, reference = make_optimizer(held), make_torch_optimizer(leaves)
     for step in range(STEPS):
         slopes = gradients(step)
         for leaf, slope in zip(leaves, slopes, strict=True):
@@ -61,7 +61,7 @@ def test_momentum_is_torch_s_sgd(nesterov: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mine", "theirs"),
+    ("arguments", "torch_arguments"),
     [
         ({}, {}),
         ({"momentum": 0.9}, {"momentum": 0.9}),
@@ -69,8 +69,8 @@ def test_momentum_is_torch_s_sgd(nesterov: bool) -> None:
         ({"momentum": 0.9, "nesterov": True}, {"momentum": 0.9, "nesterov": True}),
     ],
 )
-def test_sgd_is_torch_s(mine: Any, theirs: Any) -> None:
-    assert_as_torch(lambda p: nn.SGD(p, 0.1, **mine), lambda p: torch.optim.SGD(p, 0.1, **theirs))
+def test_sgd_is_torch_s(arguments: Any, torch_arguments: Any) -> None:
+    assert_as_torch(lambda p: nn.SGD(p, 0.1, **arguments), lambda p: torch.optim.SGD(p, 0.1, **torch_arguments))
 
 
 def test_the_comparison_with_torch_notices_another_formula() -> None:
@@ -91,14 +91,14 @@ def test_weight_decay_and_loss_scale_go_together(lr: float, momentum: float, dec
     """Gradients are unscaled first: the decay isn't scaled. In a group, decay spares nothing."""
     held = parameters()
     leaves = [torch.tensor(p.asnumpy(), requires_grad=True) for p in held]
-    mine = nn.Momentum([{"params": held}], lr, momentum, weight_decay=decay, loss_scale=scale)
-    theirs = torch.optim.SGD(leaves, lr, momentum=momentum, weight_decay=decay)
+    optimizer = nn.Momentum([{"params": held}], lr, momentum, weight_decay=decay, loss_scale=scale)
+    torch_optimizer = torch.optim.SGD(leaves, lr, momentum=momentum, weight_decay=decay)
     for step in range(3):
         slopes = gradients(step)
         for leaf, slope in zip(leaves, slopes, strict=True):
             leaf.grad = torch.tensor(slope.asnumpy())
-        theirs.step()
-        mine(tuple(slope * scale for slope in slopes))
+        torch_optimizer.step()
+        optimizer(tuple(slope * scale for slope in slopes))
     for p, leaf in zip(held, leaves, strict=True):
         np.testing.assert_allclose(p.asnumpy(), leaf.detach().numpy(), rtol=1e-10, atol=1e-12)
 
@@ -127,17 +127,21 @@ def test_adam_weight_decay_is_torch_s_adamw_without_correction() -> None:
     """torch corrects by powers that vanish after many steps."""
     held = parameters()
     leaves = [torch.tensor(p.asnumpy(), requires_grad=True) for p in held]
-    mine = nn.AdamWeightDecay([{"params": held}], 0.1, beta1=0.8, beta2=0.9, eps=0.1, weight_decay=0.3)
-    theirs = torch.optim.AdamW(leaves, 0.1, betas=(0.8, 0.9), eps=0.1, weight_decay=0.3)
+    optimizer = nn.AdamWeightDecay([{"params": held}], 0.1, beta1=0.8, beta2=0.9, eps=0.1, weight_decay=0.3)
+    torch_optimizer = torch.optim.AdamW(leaves, 0.1, betas=(0.8, 0.9), eps=0.1, weight_decay=0.3)
     for leaf in leaves:
         zero = torch.zeros_like(leaf)
-        theirs.state[leaf] = {"step": torch.tensor(10_000.0), "exp_avg": zero.clone(), "exp_avg_sq": zero.clone()}
+        torch_optimizer.state[leaf] = {
+            "step": torch.tensor(10_000.0),
+            "exp_avg": zero.clone(),
+            "exp_avg_sq": zero.clone(),
+        }
     for step in range(STEPS):
         slopes = gradients(step)
         for leaf, slope in zip(leaves, slopes, strict=True):
             leaf.grad = torch.tensor(slope.asnumpy())
-        theirs.step()
-        mine(slopes)
+        torch_optimizer.step()
+        optimizer(slopes)
     for p, leaf in zip(held, leaves, strict=True):
         np.testing.assert_allclose(p.asnumpy(), leaf.detach().numpy(), rtol=1e-12)
 
@@ -312,35 +316,39 @@ def test_frozen_parameters_are_updated_by_explicit_gradients() -> None:
 # ---- errors ----
 
 
-def one(name: str = "w") -> Parameter:
+def parameter(name: str = "w") -> Parameter:
     return Parameter(np.array([1.0, 2.0], np.float32), name=name)
 
 
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda: nn.Momentum([one()], 0.1, -0.9), ValueError, ["momentum", ">= 0", "-0.9"]),
-        (lambda: nn.Momentum([one()], 0.1, "0.9"), TypeError, ["momentum", "str"]),
-        (lambda: nn.Momentum([one()], 0.1, 0.9, use_nesterov=1), TypeError, ["use_nesterov", "bool"]),
-        (lambda: nn.Momentum([one()], 0.1, 0.9, loss_scale=0.0), ValueError, ["loss_scale", "> 0"]),
-        (lambda: nn.Momentum([one()], 0.1, 0.9, loss_scale="1"), TypeError, ["loss_scale", "str"]),
-        (lambda: nn.Momentum([one()], 0.1, 0.9, weight_decay=-1.0), ValueError, ["weight_decay", ">= 0"]),
-        (lambda: nn.Momentum([one()], 0.1, 0.9, weight_decay="a"), TypeError, ["weight_decay", "str"]),
-        (lambda: nn.SGD([one()], dampening=-1.0), ValueError, ["dampening", ">= 0"]),
-        (lambda: nn.SGD([one()], nesterov=True), ValueError, ["nesterov", "momentum"]),
-        (lambda: nn.SGD([one()], momentum=0.9, dampening=0.1, nesterov=True), ValueError, ["nesterov", "dampening"]),
-        (lambda: nn.Adam([one()], beta1=1.0), ValueError, ["beta1", "(0, 1)"]),
-        (lambda: nn.Adam([one()], beta2=0.0), ValueError, ["beta2", "(0, 1)"]),
-        (lambda: nn.Adam([one()], eps=0.0), ValueError, ["eps", "> 0"]),
-        (lambda: nn.AdamWeightDecay([one()], eps=-1.0), ValueError, ["eps", "> 0"]),
-        (lambda: nn.RMSProp([one()], epsilon=0.0), ValueError, ["epsilon", "> 0"]),
-        (lambda: nn.RMSProp([one()], decay=-0.1), ValueError, ["decay", ">= 0"]),
-        (lambda: nn.Adagrad([one()], accum=-0.1), ValueError, ["accum", ">= 0"]),
-        (lambda: nn.Adadelta([one()], rho=2.0), ValueError, ["rho", "[0, 1]"]),
-        (lambda: nn.Rprop([one()], etas=(0.5,)), ValueError, ["etas", "2"]),
-        (lambda: nn.Rprop([one()], etas=(0.5, 1.0)), ValueError, ["etas[1]", "> 1"]),
-        (lambda: nn.Rprop([one()], step_sizes=(2.0, 1.0)), ValueError, ["step_sizes[1]", ">= 2"]),
-        (lambda: nn.ASGD([one()], lambd="a"), TypeError, ["lambd", "str"]),
+        (lambda: nn.Momentum([parameter()], 0.1, -0.9), ValueError, ["momentum", ">= 0", "-0.9"]),
+        (lambda: nn.Momentum([parameter()], 0.1, "0.9"), TypeError, ["momentum", "str"]),
+        (lambda: nn.Momentum([parameter()], 0.1, 0.9, use_nesterov=1), TypeError, ["use_nesterov", "bool"]),
+        (lambda: nn.Momentum([parameter()], 0.1, 0.9, loss_scale=0.0), ValueError, ["loss_scale", "> 0"]),
+        (lambda: nn.Momentum([parameter()], 0.1, 0.9, loss_scale="1"), TypeError, ["loss_scale", "str"]),
+        (lambda: nn.Momentum([parameter()], 0.1, 0.9, weight_decay=-1.0), ValueError, ["weight_decay", ">= 0"]),
+        (lambda: nn.Momentum([parameter()], 0.1, 0.9, weight_decay="a"), TypeError, ["weight_decay", "str"]),
+        (lambda: nn.SGD([parameter()], dampening=-1.0), ValueError, ["dampening", ">= 0"]),
+        (lambda: nn.SGD([parameter()], nesterov=True), ValueError, ["nesterov", "momentum"]),
+        (
+            lambda: nn.SGD([parameter()], momentum=0.9, dampening=0.1, nesterov=True),
+            ValueError,
+            ["nesterov", "dampening"],
+        ),
+        (lambda: nn.Adam([parameter()], beta1=1.0), ValueError, ["beta1", "(0, 1)"]),
+        (lambda: nn.Adam([parameter()], beta2=0.0), ValueError, ["beta2", "(0, 1)"]),
+        (lambda: nn.Adam([parameter()], eps=0.0), ValueError, ["eps", "> 0"]),
+        (lambda: nn.AdamWeightDecay([parameter()], eps=-1.0), ValueError, ["eps", "> 0"]),
+        (lambda: nn.RMSProp([parameter()], epsilon=0.0), ValueError, ["epsilon", "> 0"]),
+        (lambda: nn.RMSProp([parameter()], decay=-0.1), ValueError, ["decay", ">= 0"]),
+        (lambda: nn.Adagrad([parameter()], accum=-0.1), ValueError, ["accum", ">= 0"]),
+        (lambda: nn.Adadelta([parameter()], rho=2.0), ValueError, ["rho", "[0, 1]"]),
+        (lambda: nn.Rprop([parameter()], etas=(0.5,)), ValueError, ["etas", "2"]),
+        (lambda: nn.Rprop([parameter()], etas=(0.5, 1.0)), ValueError, ["etas[1]", "> 1"]),
+        (lambda: nn.Rprop([parameter()], step_sizes=(2.0, 1.0)), ValueError, ["step_sizes[1]", ">= 2"]),
+        (lambda: nn.ASGD([parameter()], lambd="a"), TypeError, ["lambd", "str"]),
     ],
 )
 def test_arguments_are_checked(make: Any, error: type[Exception], words: list[str]) -> None:
@@ -361,7 +369,7 @@ def test_arguments_are_checked(make: Any, error: type[Exception], words: list[st
 def test_gradients_are_checked_before_anything_changes(
     given_gradients: Any, error: type[Exception], words: list[str]
 ) -> None:
-    held = [one("a"), one("b")]
+    held = [parameter("a"), parameter("b")]
     optimizer = nn.Momentum(held, 0.1, 0.9)
     with pytest.raises(error) as raised:
         optimizer(given_gradients)

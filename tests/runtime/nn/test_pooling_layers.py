@@ -28,18 +28,24 @@ def same_pads(sizes: Any, kernel: int, stride: int) -> list[int]:
 def test_padding_modes(axes: int, kernel: int, stride: int) -> None:
     x = normal(2, 3, *SIZES[:axes])
     pads = same_pads(SIZES[:axes], kernel, stride)
-    cell, theirs = MAX[axes]
-    assert_as_torch(cell(kernel, stride), lambda x: theirs(x, kernel, stride), x)
-    assert_as_torch(cell(kernel, stride, "same"), lambda x: theirs(F.pad(x, pads, value=-torch.inf), kernel, stride), x)
-    assert_as_torch(cell(kernel, stride, "pad", kernel // 2), lambda x: theirs(x, kernel, stride, kernel // 2), x[0])
-    cell, theirs = AVG[axes]
-    counted = theirs(F.pad(torch.ones(1, 1, *SIZES[:axes], dtype=torch.float64), pads), kernel, stride)
-    assert_as_torch(cell(kernel, stride), lambda x: theirs(x, kernel, stride), x)
-    assert_as_torch(cell(kernel, stride, "SAME"), lambda x: theirs(F.pad(x, pads), kernel, stride) / counted, x)
-    assert_as_torch(cell(kernel, stride, "pad", kernel // 2), lambda x: theirs(x, kernel, stride, kernel // 2), x[0])
+    cell, torch_pool = MAX[axes]
+    assert_as_torch(cell(kernel, stride), lambda x: torch_pool(x, kernel, stride), x)
+    assert_as_torch(
+        cell(kernel, stride, "same"), lambda x: torch_pool(F.pad(x, pads, value=-torch.inf), kernel, stride), x
+    )
+    assert_as_torch(
+        cell(kernel, stride, "pad", kernel // 2), lambda x: torch_pool(x, kernel, stride, kernel // 2), x[0]
+    )
+    cell, torch_pool = AVG[axes]
+    counted = torch_pool(F.pad(torch.ones(1, 1, *SIZES[:axes], dtype=torch.float64), pads), kernel, stride)
+    assert_as_torch(cell(kernel, stride), lambda x: torch_pool(x, kernel, stride), x)
+    assert_as_torch(cell(kernel, stride, "SAME"), lambda x: torch_pool(F.pad(x, pads), kernel, stride) / counted, x)
+    assert_as_torch(
+        cell(kernel, stride, "pad", kernel // 2), lambda x: torch_pool(x, kernel, stride, kernel // 2), x[0]
+    )
     assert_as_torch(
         cell(kernel, stride, "pad", kernel // 2, count_include_pad=False),
-        lambda x: theirs(x, kernel, stride, kernel // 2, count_include_pad=False),
+        lambda x: torch_pool(x, kernel, stride, kernel // 2, count_include_pad=False),
         x,
     )
 
@@ -53,15 +59,15 @@ def test_the_defaults_change_nothing() -> None:
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_indices_dilation_and_windows_that_stick_out(axes: int) -> None:
-    cell, theirs = MAX[axes]
+    cell, torch_pool = MAX[axes]
     x = normal(2, 3, *SIZES[:axes])
     options = {"padding": 1, "dilation": 2, "ceil_mode": True, "return_indices": True}
     values, indices = cell(2, 3, "pad", **options)(Tensor(x))
-    expected: Any = theirs(torch.from_numpy(x), 2, 3, **options)
+    expected: Any = torch_pool(torch.from_numpy(x), 2, 3, **options)
     np.testing.assert_array_equal(values.asnumpy(), expected[0].numpy())
     np.testing.assert_array_equal(indices.asnumpy(), expected[1].numpy())
-    average, torchs = AVG[axes]
-    assert_as_torch(average(2, 3, ceil_mode=True), lambda x: torchs(x, 2, 3, ceil_mode=True), x)
+    average, torch_average = AVG[axes]
+    assert_as_torch(average(2, 3, ceil_mode=True), lambda x: torch_average(x, 2, 3, ceil_mode=True), x)
 
 
 def test_a_divisor_of_one_s_own() -> None:

@@ -139,8 +139,8 @@ def test_cells_are_torch_s(name: str, has_bias: bool) -> None:
     assert [p.name for p in cell.get_parameters()] == [name for name, _ in module.named_parameters()]
     x, h, c = normal(2, 3), normal(2, 4, seed=1), normal(2, 4, seed=2)
     if name == "LSTM":
-        for parameter, theirs in zip(cell.get_parameters(), module.parameters(), strict=True):
-            parameter.set_data(Tensor(theirs.detach().numpy()))
+        for parameter, torch_parameter in zip(cell.get_parameters(), module.parameters(), strict=True):
+            parameter.set_data(Tensor(torch_parameter.detach().numpy()))
         assert_as_torch(lambda x, h, c: cell(x, (h, c)), lambda x, h, c: module(x, (h, c)), x, h, c)
     else:
         assert_cell_as_module(cell, module, x, h)

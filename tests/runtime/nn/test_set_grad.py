@@ -75,8 +75,8 @@ def _assert_same(a: Any, b: Any) -> None:
         assert a.tolist() == b.tolist()
     else:
         assert len(a) == len(b)
-        for one, other in zip(a, b, strict=True):
-            _assert_same(one, other)
+        for first, second in zip(a, b, strict=True):
+            _assert_same(first, second)
 
 
 def test_value_and_grad_gives_the_output_of_the_run(net: Counted) -> None:
@@ -106,11 +106,11 @@ def test_value_and_grad_gives_the_output_of_the_run(net: Counted) -> None:
 def test_a_run_that_went_stale_is_not_used(net: Counted, change: Callable[[Any], Any]) -> None:
     net(X)
     change(net)
-    found: list[Any] = []
-    assert runs(lambda: found.append(grad(net, 0, net.child.w)(X))) == 1
+    gradients: list[Any] = []
+    assert runs(lambda: gradients.append(grad(net, 0, net.child.w)(X))) == 1
     fresh = Counted()
     change(fresh)
-    _assert_same(found[0], grad(fresh, 0, fresh.child.w)(X))
+    _assert_same(gradients[0], grad(fresh, 0, fresh.child.w)(X))
 
 
 def test_other_arguments(net: Counted) -> None:

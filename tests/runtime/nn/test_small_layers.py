@@ -118,14 +118,14 @@ def test_lookup_gives_0_for_what_is_no_row_and_holds_lengths() -> None:
 @pytest.mark.parametrize("kind", ["ReflectionPad", "ReplicationPad"])
 @pytest.mark.parametrize(("axes", "padding"), [(1, (2, 1)), (2, (1, 2, 0, 1)), (3, (1, 0, 1, 1, 1, 2)), (2, 1)])
 def test_padding_is_torch_s(kind: str, axes: int, padding: Any) -> None:
-    mine, theirs = getattr(nn, f"{kind}{axes}d")(padding), getattr(torch.nn, f"{kind}{axes}d")(padding)
-    assert_as_torch(mine, theirs, normal(2, 2, *(3, 4, 3)[:axes]))
+    cell, module = getattr(nn, f"{kind}{axes}d")(padding), getattr(torch.nn, f"{kind}{axes}d")(padding)
+    assert_as_torch(cell, module, normal(2, 2, *(3, 4, 3)[:axes]))
 
 
 @pytest.mark.parametrize(("axes", "padding"), [(1, (2, -1)), (2, (1, 2, 0, 1)), (3, (1, 0, 1, 1, -1, 2)), (2, 1)])
 def test_constant_padding_is_torch_s(axes: int, padding: Any) -> None:
-    mine, theirs = (getattr(x, f"ConstantPad{axes}d")(padding, 0.5) for x in (nn, torch.nn))
-    assert_as_torch(mine, theirs, normal(2, 2, *(3, 4, 3)[:axes]))
+    cell, module = (getattr(x, f"ConstantPad{axes}d")(padding, 0.5) for x in (nn, torch.nn))
+    assert_as_torch(cell, module, normal(2, 2, *(3, 4, 3)[:axes]))
     assert_as_torch(nn.ZeroPad2d((1, 0, 2, -1)), torch.nn.ZeroPad2d((1, 0, 2, -1)), normal(1, 2, 3, 3))
 
 

@@ -40,12 +40,12 @@ def test_pooling_at_random_places_is_torch_s(axes: int, kernel: Any) -> None:
     shape, windows = (8, 7, 9)[:axes], (3, 4, 2)[:axes]
     kernel = (2, 3, 1)[:axes] if kernel == "mixed" else kernel
     samples = np.random.default_rng(1).random((2, 3, axes))
-    mine, theirs = (getattr(module, f"FractionalMaxPool{axes}d") for module in (nn, torch.nn))
-    cell = mine(kernel, windows, return_indices=True, _random_samples=Tensor(samples))
-    module = theirs(kernel, windows, return_indices=True, _random_samples=torch.from_numpy(samples))
+    cell_class, module_class = (getattr(module, f"FractionalMaxPool{axes}d") for module in (nn, torch.nn))
+    cell = cell_class(kernel, windows, return_indices=True, _random_samples=Tensor(samples))
+    module = module_class(kernel, windows, return_indices=True, _random_samples=torch.from_numpy(samples))
     assert_as_torch(cell, module, normal(2, 3, *shape))
-    single = mine(kernel, windows, _random_samples=Tensor(samples[:1]))
-    module = theirs(kernel, windows, _random_samples=torch.from_numpy(samples[:1]))
+    single = cell_class(kernel, windows, _random_samples=Tensor(samples[:1]))
+    module = module_class(kernel, windows, _random_samples=torch.from_numpy(samples[:1]))
     assert_as_torch(single, module, normal(3, *shape))
 
 

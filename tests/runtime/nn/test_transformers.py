@@ -24,9 +24,9 @@ def pair(embed_dim: int, heads: int, **options: Any) -> tuple[nn.MultiheadAttent
     cell = nn.MultiheadAttention(embed_dim, heads, dtype=ms.float64, **options)
     named = {RENAMED.get(key, key): value for key, value in options.items()}
     module = torch.nn.MultiheadAttention(embed_dim, heads, **named, **DOUBLE)
-    theirs = dict(module.named_parameters())
-    assert [p.name for p in cell.get_parameters()] == list(theirs)
-    for name, parameter in theirs.items():
+    torch_parameters = dict(module.named_parameters())
+    assert [p.name for p in cell.get_parameters()] == list(torch_parameters)
+    for name, parameter in torch_parameters.items():
         torch.nn.init.normal_(parameter)
         cell.parameters_dict()[name].set_data(Tensor(parameter.detach().numpy()))
     return cell, module.eval()
@@ -40,11 +40,13 @@ def assert_attention(options: dict[str, Any], shapes: list[tuple[int, ...]], **g
     """Outputs and gradients are torch's, with and without weights, on `given` masks as arrays."""
     cell, module = pair(4, 2, **options)
     arrays = [normal(*shape, seed=i) for i, shape in enumerate(shapes)]
-    mine = {key: Tensor(value) if isinstance(value, np.ndarray) else value for key, value in given.items()}
-    theirs = {key: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for key, v in given.items()}
-    assert_as_torch(lambda *xs: cell(*xs, **mine), lambda *xs: module(*xs, **theirs), *arrays)
-    (y,) = cell(*map(Tensor, arrays), need_weights=False, **mine)
-    np.testing.assert_allclose(y.asnumpy(), cell(*map(Tensor, arrays), **mine)[0].asnumpy(), rtol=1e-12, atol=1e-12)
+    cell_arguments = {key: Tensor(value) if isinstance(value, np.ndarray) else value for key, value in given.items()}
+    torch_arguments = {key: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for key, v in given.items()}
+    assert_as_torch(lambda *xs: cell(*xs, **cell_arguments), lambda *xs: module(*xs, **torch_arguments), *arrays)
+    (y,) = cell(*map(Tensor, arrays), need_weights=False, **cell_arguments)
+    np.testing.assert_allclose(
+        y.asnumpy(), cell(*map(Tensor, arrays), **cell_arguments)[0].asnumpy(), rtol=1e-12, atol=1e-12
+    )
 
 
 SEPARATE: list[tuple[int, ...]] = [(3, 2, 4), (4, 2, 4), (4, 2, 4)]  # 3 queries, 4 keys, batch 2
@@ -136,9 +138,9 @@ def test_initial_values() -> None:
 
 def copied(cell: nn.Cell, module: torch.nn.Module) -> None:
     """Let both have the same values, drawn normally, biases and scales too; their names correspond, in order."""
-    theirs = list(module.named_parameters())
-    mine = list(cell.parameters_and_names())
-    for (path, parameter), (name, tensor) in zip(mine, theirs, strict=True):
+    torch_parameters = list(module.named_parameters())
+    cell_parameters = list(cell.parameters_and_names())
+    for (path, parameter), (name, tensor) in zip(cell_parameters, torch_parameters, strict=True):
         known = name.replace("linear", "dense")
         if "norm" in name:
             known = known.replace("weight", "gamma").replace("bias", "beta")
@@ -153,10 +155,12 @@ ACTIVATIONS: list[tuple[Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("mine", "theirs"), ACTIVATIONS, ids=["relu", "gelu", "ReLU", "GELU", "ops.gelu", "ops.silu"])
-def test_layers_take_an_activation_as_name_cell_or_function(mine: Any, theirs: Any) -> None:
-    cell = nn.TransformerEncoderLayer(4, 2, 6, activation=mine, dtype=ms.float64)
-    module = torch.nn.TransformerEncoderLayer(4, 2, 6, activation=theirs, **DOUBLE).eval()
+@pytest.mark.parametrize(
+    ("activation", "torch_activation"), ACTIVATIONS, ids=["relu", "gelu", "ReLU", "GELU", "ops.gelu", "ops.silu"]
+)
+def test_layers_take_an_activation_as_name_cell_or_function(activation: Any, torch_activation: Any) -> None:
+    cell = nn.TransformerEncoderLayer(4, 2, 6, activation=activation, dtype=ms.float64)
+    module = torch.nn.TransformerEncoderLayer(4, 2, 6, activation=torch_activation, **DOUBLE).eval()
     copied(cell, module)
     assert_cell_as_module(cell, module, normal(3, 2, 4))
 
@@ -177,12 +181,12 @@ def test_encoders_are_torch_s(options: dict[str, Any], depth: int | None, mask: 
         module = torch.nn.TransformerEncoder(module, depth, norm, enable_nested_tensor=False)
     copied(cell, module.eval())
     x = normal(2, 3, 4) if options.get("batch_first") else normal(3, 2, 4)
-    mine, theirs = (None, None) if mask is None else (Tensor(mask), torch.from_numpy(mask))
-    assert_as_torch(lambda x: cell(x, mine), lambda x: module(x, theirs), x)
+    cell_mask, torch_mask = (None, None) if mask is None else (Tensor(mask), torch.from_numpy(mask))
+    assert_as_torch(lambda x: cell(x, cell_mask), lambda x: module(x, torch_mask), x)
     padding = np.array([[False, False, True], [False, True, False]])
     beside = torch.from_numpy(padding if mask is None or mask.dtype == bool else np.where(padding, -np.inf, 0.0))
     assert_as_torch(
-        lambda x: cell(x, mine, Tensor(padding)), lambda x: module(x, theirs, src_key_padding_mask=beside), x
+        lambda x: cell(x, cell_mask, Tensor(padding)), lambda x: module(x, torch_mask, src_key_padding_mask=beside), x
     )
 
 

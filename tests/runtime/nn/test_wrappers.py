@@ -220,14 +220,14 @@ def test_a_scaled_step_is_the_plain_one() -> None:
 
 def test_a_scale_follows_the_overflows() -> None:
     net, step = scaled_cell(nn.DynamicLossScaleUpdateCell(2.0**126, 4, 2), lr=0.0)
-    seen = []
+    states = []
     for _ in range(7):
         before = net.weight.asnumpy()
         _, overflow, scale = step(X, Y)
-        seen.append((bool(overflow), float(np.log2(scale.asnumpy()))))
+        states.append((bool(overflow), float(np.log2(scale.asnumpy()))))
         assert (net.weight.asnumpy() == before).all()
     # The loss of 8.5 (or the gradient 9) times 2**126 overflows float32; two steps without, and it is raised again.
-    assert seen == [(True, 126), (False, 124), (False, 124), (True, 126), (False, 124), (False, 124), (True, 126)]
+    assert states == [(True, 126), (False, 124), (False, 124), (True, 126), (False, 124), (False, 124), (True, 126)]
     assert step.optimizer.global_step.asnumpy() == 4  # steps that overflow aren't counted
 
 
@@ -244,11 +244,11 @@ def test_a_step_that_overflows_leaves_the_parameters() -> None:
 
 def test_the_update_cell_by_itself() -> None:
     update, scale = nn.DynamicLossScaleUpdateCell(12, 3, 2), Parameter(Tensor([12.0]), name="scale")
-    seen = []
+    scales = []
     for overflow in (False, False, False, True, True, True, False, False):
         assert bool(update(scale, Tensor(overflow))) is overflow
-        seen.append(float(scale))
-    np.testing.assert_allclose(seen, [12, 36, 36, 12, 4, 4 / 3, 4 / 3, 4], rtol=1e-6)
+        scales.append(float(scale))
+    np.testing.assert_allclose(scales, [12, 36, 36, 12, 4, 4 / 3, 4 / 3, 4], rtol=1e-6)
     assert update.get_loss_scale() == 12
     largest = Parameter(Tensor([2.0**127]), name="scale")
     nn.DynamicLossScaleUpdateCell(2.0**127, 2, 1)(largest, Tensor(False))
@@ -278,15 +278,15 @@ def test_refusals(make: Callable[[], Any], error: type[Exception], words: list[s
 def test_gradients_pass_through_the_reducer_once_they_are_unscaled() -> None:
     net, cell = scaled_cell(Tensor(1024.0, ms.float32))
     before = [p.asnumpy() for p in net.get_parameters()]
-    seen: list[Any] = []
+    reducer_inputs: list[Any] = []
 
     class Reducer(nn.Cell):
         def construct(self, gradients: Any) -> Any:
-            seen.extend(gradients)
+            reducer_inputs.extend(gradients)
             return tuple(g * 0 for g in gradients)
 
     cell.grad_reducer = Reducer()
     cell(Tensor(np.ones((2, 2), np.float32)), Tensor(np.zeros((2, 1), np.float32)))
-    assert max(abs(g.asnumpy()).max() for g in seen) < 100
+    assert max(abs(g.asnumpy()).max() for g in reducer_inputs) < 100
     for held, value in zip(net.get_parameters(), before, strict=True):
         np.testing.assert_array_equal(held.asnumpy(), value)

@@ -37,23 +37,23 @@ DOUBLING = trace_subprogram(doubling_step, [Type(INT, ()), VECTOR, Type(FLOAT, (
 
 def recurrent(reverse: bool):  # type: ignore[no-untyped-def]
     def run(state: torch.Tensor, rows: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        found = []
+        outputs = []
         for row in reversed(rows) if reverse else rows:
             after = torch.tanh(state @ weight + row)
-            found.append(after * state)
+            outputs.append(after * state)
             state = after
-        return state, torch.stack(found[::-1] if reverse else found)
+        return state, torch.stack(outputs[::-1] if reverse else outputs)
 
     return run
 
 
 def repeated(times: int):  # type: ignore[no-untyped-def]
     def run(_: object, __: object, state: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        found = []
+        outputs = []
         for _number in range(times):
-            found.append(torch.sin(state))
+            outputs.append(torch.sin(state))
             state = state @ weight
-        return state, torch.stack(found) if found else state.new_zeros(0, 3)
+        return state, torch.stack(outputs) if outputs else state.new_zeros(0, 3)
 
     return run
 

@@ -65,10 +65,10 @@ def _with_signs(
     """What torch gives, each vector with the sign (the phase) that it has in NumPy; `vectors` tells axes of vectors."""
 
     def signed(x: Tensor) -> Any:
-        ours, results = kernel(x.detach().numpy()), list(function(x))
+        own_results, results = kernel(x.detach().numpy()), list(function(x))
         for i, axis in vectors.items():
-            there, here = results[i].detach(), torch.from_numpy(ours[i])
-            turn = (here * there.conj()).sum(axis, keepdim=True)
+            torch_vectors, own_vectors = results[i].detach(), torch.from_numpy(own_results[i])
+            turn = (own_vectors * torch_vectors.conj()).sum(axis, keepdim=True)
             results[i] = results[i] * turn.sgn()
         return tuple(results)
 
@@ -84,10 +84,10 @@ _svd = _with_signs(
 def _eig(x: Tensor) -> tuple[Tensor, ...]:
     """The eigenvalues and vectors in NumPy's order."""
     values, vectors = torch.linalg.eig(x)
-    ours, our_vectors = np.linalg.eig(x.detach().numpy())
-    order = (values.detach()[..., None] - torch.from_numpy(ours)[..., None, :]).abs().argmin(-2)
+    own_values, own_vectors = np.linalg.eig(x.detach().numpy())
+    order = (values.detach()[..., None] - torch.from_numpy(own_values)[..., None, :]).abs().argmin(-2)
     values, vectors = values.gather(-1, order), vectors.take_along_dim(order[..., None, :], -1)
-    turn = (torch.from_numpy(our_vectors) * vectors.detach().conj()).sum(-2, keepdim=True).sgn()
+    turn = (torch.from_numpy(own_vectors) * vectors.detach().conj()).sum(-2, keepdim=True).sgn()
     return torch.view_as_real(values), torch.view_as_real(vectors * turn)
 
 

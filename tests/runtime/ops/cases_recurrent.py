@@ -137,8 +137,8 @@ def _gradient_case(
     count = 3 if op == "lstm" else 2
     results = ops.get(op if op == "rnn" else f"{op}_with_gates")(*inputs, **attributes)
     gs = tuple(
-        _random.standard_normal(y.shape) if wanted == "1" else None
-        for y, wanted in zip(results[:count], cotangents, strict=True)
+        _random.standard_normal(y.shape) if flag == "1" else None
+        for y, flag in zip(results[:count], cotangents, strict=True)
     )
     lengths = inputs[-1] if inputs[-1] is not None and inputs[-1].dtype.kind == "i" else None
     optional = (inputs[7], lengths) if op == "lstm" else (lengths,)

@@ -271,9 +271,9 @@ def check_symbolic(case: OpCase) -> None:
         program = one_node_program(case, np.float32, [0])
     given = [array for array in inputs if array is not None]
     expected = execute(program, given)
-    found = {r.symbol: r.size(expected) for told in program.symbol_readings.values() for r in told}
+    sizes = {r.symbol: r.size(expected) for readings in program.symbol_readings.values() for r in readings}
     for value, array in zip(program.outputs, expected, strict=True):
-        assert tuple(dims.evaluate(dim, {"n": size} | found) for dim in value.shape) == array.shape
+        assert tuple(dims.evaluate(dim, {"n": size} | sizes) for dim in value.shape) == array.shape
     model = to_onnx(program)
     onnx.checker.check_model(model, full_check=True)
     results = run_model(model, dict(zip([value.name for value in model.graph.input], given, strict=True)))

@@ -65,11 +65,13 @@ def test_any_shape(
         "keys only": rng.random((*batch, 1, keys)) < 0.6,
     }
     given_mask = masks.get(mask)
-    expected, wanted = from_torch(g, q, k, v, given_mask, is_causal=mask == "causal", scale=scale)
+    expected, expected_gradients = from_torch(g, q, k, v, given_mask, is_causal=mask == "causal", scale=scale)
     np.testing.assert_allclose(attend(q, k, v, given_mask, causal=mask == "causal", scale=scale), expected, atol=1e-11)
-    found = gradients(g, q, k, v, given_mask, causal=mask == "causal", scale=scale)
-    for gradient, other in zip([x for x in found if x is not None], wanted, strict=True):
-        np.testing.assert_allclose(gradient, other, rtol=1e-8, atol=1e-11)
+    actual_gradients = gradients(g, q, k, v, given_mask, causal=mask == "causal", scale=scale)
+    for gradient, expected_gradient in zip(
+        [x for x in actual_gradients if x is not None], expected_gradients, strict=True
+    ):
+        np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-8, atol=1e-11)
 
 
 @pytest.mark.parametrize("others", [0, 3])
@@ -90,9 +92,9 @@ def test_rounds_like_torch_in_float32(causal: bool) -> None:
     rng = np.random.default_rng(4)
     q, k, v, g = (rng.standard_normal((2, 4, 128, 64)).astype(np.float32) for _ in range(4))
     exact_y, exact = from_torch(*(x.astype(np.float64) for x in (g, q, k, v)), None, is_causal=causal)
-    torch_y, other = from_torch(g, q, k, v, None, is_causal=causal)
-    ours = [attend(q, k, v, causal=causal), *gradients(g, q, k, v, causal=causal)[:3]]
-    for a, b, truth in zip(ours, [torch_y, *other], [exact_y, *exact], strict=True):
+    torch_y, torch_gradients = from_torch(g, q, k, v, None, is_causal=causal)
+    actual = [attend(q, k, v, causal=causal), *gradients(g, q, k, v, causal=causal)[:3]]
+    for a, b, truth in zip(actual, [torch_y, *torch_gradients], [exact_y, *exact], strict=True):
         assert np.sqrt(np.mean((a - truth) ** 2)) <= 3 * np.sqrt(np.mean((b - truth) ** 2))
 
 
@@ -140,16 +142,16 @@ def test_second_derivatives_agree_with_torch() -> None:
     g_of_q = once.input_gradients[0]
     assert g_of_q is not None
     twice = differentiate(once.program.replace(outputs=(g_of_q,)))
-    wanted = [value for value in twice.input_gradients if value is not None]
-    found = execute(twice.program, [*arrays, g, direction], wanted=wanted)
+    values = [value for value in twice.input_gradients if value is not None]
+    second_gradients = execute(twice.program, [*arrays, g, direction], wanted=values)
 
     tensors = [torch.tensor(x, requires_grad=True) for x in (*arrays, g)]
     q, k, v, g_of_y = tensors
     scores = (q @ k.mT / 2).masked_fill(~torch.ones(3, 3, dtype=torch.bool).tril(), -torch.inf)
     (first,) = torch.autograd.grad(torch.softmax(scores, -1) @ v, q, g_of_y, create_graph=True)
     second = torch.autograd.grad(first, tensors, torch.tensor(direction))
-    for gradient, other in zip(found, second, strict=True):
-        np.testing.assert_allclose(gradient, other.numpy(), rtol=1e-9, atol=1e-12)
+    for gradient, expected_gradient in zip(second_gradients, second, strict=True):
+        np.testing.assert_allclose(gradient, expected_gradient.numpy(), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("queries", [1, 3, 7])
@@ -163,8 +165,8 @@ def test_causal_attention_over_symbolic_lengths_in_onnx(queries: int) -> None:
     program = program_of(builder, (q, k), y)
     rng = np.random.default_rng(queries)
     arrays = rng.standard_normal((2, queries, 4)), rng.standard_normal((2, queries + 2, 4))
-    (found,) = run_model(to_onnx(program), dict(zip(("q", "k"), arrays, strict=True))).values()
-    np.testing.assert_allclose(found, attend(arrays[0], arrays[1], arrays[1], causal=True), atol=1e-12)
+    (result,) = run_model(to_onnx(program), dict(zip(("q", "k"), arrays, strict=True))).values()
+    np.testing.assert_allclose(result, attend(arrays[0], arrays[1], arrays[1], causal=True), atol=1e-12)
 
 
 def test_operands_that_do_not_fit_are_explained() -> None:

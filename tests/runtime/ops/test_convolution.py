@@ -112,8 +112,8 @@ def test_second_derivatives_are_torch_s(geometry: Any) -> None:
     actual = convolution.conv_weight_gradient.apply_vjp(
         [h.numpy()], [gradients[1].detach().numpy()], [x, g.detach().numpy()], geometry_of_gradient
     )
-    for mine, torchs in zip(actual, expected, strict=True):
-        assert_same(mine, torchs.numpy())
+    for gradient, torch_gradient in zip(actual, expected, strict=True):
+        assert_same(gradient, torch_gradient.numpy())
 
 
 @settings(max_examples=40, deadline=None)
@@ -129,8 +129,8 @@ def test_pieces_make_the_whole(geometry: Any, column_bytes: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convolution, "COLUMN_BYTES", column_bytes)
         pieces = results()
-    for one, other in zip(whole, pieces, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
+    for whole_result, result_of_pieces in zip(whole, pieces, strict=True):
+        np.testing.assert_allclose(whole_result, result_of_pieces, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("layout", ["transposed", "reversed", "strided"])

@@ -109,8 +109,8 @@ def test_gradient_of_a_power_where_the_base_is_zero() -> None:
     assert elementwise.pow.vjp_rule is not None
     with np.errstate(all="ignore"):
         actual = elementwise.pow.vjp_rule(np.ones(4), elementwise.pow(base, exponent), base, exponent)
-    for found, wanted in zip(actual, expected, strict=True):
-        np.testing.assert_allclose(found, wanted.numpy())
+    for actual_gradient, expected_gradient in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(actual_gradient, expected_gradient.numpy())
 
 
 GRID = np.concatenate([[0.0], np.geomspace(1e-300, 1e-3, 500), np.linspace(0.001, 28.0, 20_001), [np.inf]])
@@ -179,11 +179,11 @@ def test_casts_are_those_of_torch(source: Any, target: Any) -> None:
     np.testing.assert_array_equal(elementwise.cast(x, dtype=np.dtype(target)), expected, strict=True)
 
 
-@pytest.mark.parametrize(("dtype", "wanted"), [(np.float64, True), (np.int64, True), (np.int64, False)])
-def test_gradient_of_a_cast_has_the_dtype_of_what_is_differentiated(dtype: Any, wanted: bool) -> None:
+@pytest.mark.parametrize(("dtype", "is_differentiated"), [(np.float64, True), (np.int64, True), (np.int64, False)])
+def test_gradient_of_a_cast_has_the_dtype_of_what_is_differentiated(dtype: Any, is_differentiated: bool) -> None:
     x, g = np.ones(2, dtype), np.ones(2, np.float16)
-    (found,) = elementwise.cast.apply_vjp([g], [g], [x], {"dtype": np.dtype(np.float16)}, [wanted])
-    assert (found.dtype == dtype) if wanted else found is None
+    (gradient,) = elementwise.cast.apply_vjp([g], [g], [x], {"dtype": np.dtype(np.float16)}, [is_differentiated])
+    assert (gradient.dtype == dtype) if is_differentiated else gradient is None
 
 
 def test_steps_send_nothing_back() -> None:

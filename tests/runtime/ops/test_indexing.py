@@ -68,10 +68,10 @@ def test_scatter_and_its_gradients(shape: tuple[int, ...], reduction: str, data:
     y = indexing.scatter(x, indices, updates, **attributes)
     np.testing.assert_allclose(y, expected.detach().numpy(), rtol=1e-12)
     g = rng.standard_normal(y.shape)
-    wanted = torch.autograd.grad(expected, tensors, torch.from_numpy(g))
+    expected_gradients = torch.autograd.grad(expected, tensors, torch.from_numpy(g))
     to_x, _, to_updates = gradients(indexing.scatter, g, y, x, indices, updates, **attributes)
-    np.testing.assert_allclose(to_x, wanted[0].numpy(), rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(to_updates, wanted[1].numpy(), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(to_x, expected_gradients[0].numpy(), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(to_updates, expected_gradients[1].numpy(), rtol=1e-12, atol=1e-12)
     negative = indexing.scatter(x, indices - shape[axis], updates, **attributes)
     np.testing.assert_array_equal(negative, y)
 
@@ -88,8 +88,10 @@ def test_gather_and_its_gradient(shape: tuple[int, ...], data: st.DataObject) ->
     y = indexing.gather(x, indices, axis=axis)
     np.testing.assert_array_equal(y, expected.detach().numpy())
     g = rng.standard_normal(y.shape)
-    (wanted,) = torch.autograd.grad(expected, tensor, torch.from_numpy(g))
-    np.testing.assert_allclose(gradients(indexing.gather, g, y, x, indices, axis=axis)[0], wanted.numpy(), rtol=1e-12)
+    (expected_gradient,) = torch.autograd.grad(expected, tensor, torch.from_numpy(g))
+    np.testing.assert_allclose(
+        gradients(indexing.gather, g, y, x, indices, axis=axis)[0], expected_gradient.numpy(), rtol=1e-12
+    )
 
 
 @settings(deadline=None)
@@ -120,10 +122,10 @@ def test_many_equal_indices_lose_no_more_than_torch() -> None:
     exact = np.zeros((3, 16))
     np.add.at(exact, indices, updates)
     x = np.zeros((3, 16), np.float32)
-    ours = indexing.index_add(x, indices, updates, axis=0)
-    torchs = torch.from_numpy(x).index_add(0, torch.from_numpy(indices), torch.from_numpy(updates)).numpy()
-    assert ours.dtype == np.float32
-    assert np.abs(ours - exact).max() <= 2 * np.abs(torchs - exact).max()
+    actual = indexing.index_add(x, indices, updates, axis=0)
+    by_torch = torch.from_numpy(x).index_add(0, torch.from_numpy(indices), torch.from_numpy(updates)).numpy()
+    assert actual.dtype == np.float32
+    assert np.abs(actual - exact).max() <= 2 * np.abs(by_torch - exact).max()
 
 
 def test_operands_are_left_alone() -> None:

@@ -29,8 +29,8 @@ def test_matmul_and_its_gradients(shapes: Any, seed: int) -> None:
     assert y.shape == shapes.result_shape
     np.testing.assert_allclose(y, expected.detach().numpy(), rtol=1e-12, atol=1e-12)
     g = rng.standard_normal(y.shape)
-    wanted = torch.autograd.grad(expected, tensors, torch.from_numpy(np.asarray(g)))
-    for actual, gradient in zip(linear.matmul.apply_vjp([g], [y], [a, b], {}), wanted, strict=True):
+    expected_gradients = torch.autograd.grad(expected, tensors, torch.from_numpy(np.asarray(g)))
+    for actual, gradient in zip(linear.matmul.apply_vjp([g], [y], [a, b], {}), expected_gradients, strict=True):
         np.testing.assert_allclose(actual, gradient.numpy(), rtol=1e-12, atol=1e-12)
 
 
@@ -77,9 +77,9 @@ def test_linear_is_that_of_torch(shape: tuple[int, ...], features: int, with_bia
     y = linear.linear(*inputs)
     np.testing.assert_allclose(y, expected.detach().numpy(), rtol=1e-12, atol=1e-12)
     g = rng.standard_normal(y.shape)
-    wanted = torch.autograd.grad(expected, tensors, torch.from_numpy(g))
+    expected_gradients = torch.autograd.grad(expected, tensors, torch.from_numpy(g))
     actual = linear.linear.apply_vjp([g], [y], [x, weight, bias], {})
-    for gradient, tensor in zip(actual[: len(inputs)], wanted, strict=True):
+    for gradient, tensor in zip(actual[: len(inputs)], expected_gradients, strict=True):
         np.testing.assert_allclose(gradient, tensor.numpy(), rtol=1e-12, atol=1e-12)
 
 

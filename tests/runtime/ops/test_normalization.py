@@ -53,8 +53,8 @@ def assert_as_exact_as_torch(op: Op, function: Torch, inputs: tuple[Array, ...],
     torch_y, from_torch = torch_gradients(function, g, inputs)
     truth_y, truth = torch_gradients(function, g.astype(np.float64), tuple(x.astype(np.float64) for x in inputs))
     y = op(*inputs, **attributes)
-    ours = [y[0] if isinstance(y, tuple) else y, *gradients(op, g, inputs, **attributes)]
-    for which, (a, b, exact) in enumerate(zip(ours, [torch_y, *from_torch], [truth_y, *truth], strict=True)):
+    actual = [y[0] if isinstance(y, tuple) else y, *gradients(op, g, inputs, **attributes)]
+    for which, (a, b, exact) in enumerate(zip(actual, [torch_y, *from_torch], [truth_y, *truth], strict=True)):
         floor = np.finfo(np.float32).eps * root_mean_square(exact) / 4
         error, allowed = root_mean_square(a - exact), max(root_mean_square(b - exact), floor) * MAX_ERROR_RATIO
         assert error <= allowed, f"tensor {which}: error {error:.3g}, torch's {root_mean_square(b - exact):.3g}"
@@ -119,13 +119,15 @@ def test_layer_norm_of_any_shape(shape: tuple[int, ...], data: st.DataObject, ep
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     x, g = rng.standard_normal(shape) * scale, rng.standard_normal(shape)
     weight, bias = rng.standard_normal(shape[-count:]), rng.standard_normal(shape[-count:])
-    expected, wanted = torch_gradients(lambda x, w, b: F.layer_norm(x, shape[-count:], w, b, eps), g, (x, weight, bias))
+    expected, expected_gradients = torch_gradients(
+        lambda x, w, b: F.layer_norm(x, shape[-count:], w, b, eps), g, (x, weight, bias)
+    )
     np.testing.assert_allclose(
         normalization.layer_norm(x, weight, bias, axes_count=count, eps=eps), expected, atol=1e-9
     )
-    found = gradients(normalization.layer_norm, g, (x, weight, bias), axes_count=count, eps=eps)
-    for gradient, other in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(gradient, other, rtol=1e-7, atol=1e-9)
+    actual_gradients = gradients(normalization.layer_norm, g, (x, weight, bias), axes_count=count, eps=eps)
+    for gradient, expected_gradient in zip(actual_gradients, expected_gradients, strict=True):
+        np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-7, atol=1e-9)
 
 
 @settings(deadline=None)  # what is tested is not how fast
@@ -142,13 +144,15 @@ def test_group_norm_of_any_shape(batch: int, groups: int, per_group: int, spatia
     x, g = rng.standard_normal((batch, channels, *spatial)), rng.standard_normal((batch, channels, *spatial))
     weight, bias = rng.standard_normal(channels), rng.standard_normal(channels)
     # F.group_norm refuses one value per group in training; torch.group_norm computes it
-    expected, wanted = torch_gradients(lambda x, w, b: torch.group_norm(x, groups, w, b, 1e-3), g, (x, weight, bias))
+    expected, expected_gradients = torch_gradients(
+        lambda x, w, b: torch.group_norm(x, groups, w, b, 1e-3), g, (x, weight, bias)
+    )
     np.testing.assert_allclose(
         group_normalization.group_norm(x, weight, bias, groups=groups, eps=1e-3), expected, atol=1e-10
     )
-    found = gradients(group_normalization.group_norm, g, (x, weight, bias), groups=groups, eps=1e-3)
-    for gradient, other in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(gradient, other, rtol=1e-8, atol=1e-9)
+    actual_gradients = gradients(group_normalization.group_norm, g, (x, weight, bias), groups=groups, eps=1e-3)
+    for gradient, expected_gradient in zip(actual_gradients, expected_gradients, strict=True):
+        np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-8, atol=1e-9)
 
 
 def test_gradient_of_a_constant_function_is_exactly_zero() -> None:
@@ -162,14 +166,14 @@ def test_gradient_of_a_constant_function_is_exactly_zero() -> None:
     assert g_bias == 2
 
 
-@pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (1, 2), (0, 1, 2)])
-def test_batch_norm_train_takes_cotangents_of_any_output(wanted: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("output_indices", [(0,), (1,), (2,), (1, 2), (0, 1, 2)])
+def test_batch_norm_train_takes_cotangents_of_any_output(output_indices: tuple[int, ...]) -> None:
     rng = np.random.default_rng(8)
     x, weight, bias = rng.standard_normal((3, 4, 2, 2)), rng.standard_normal(4), rng.standard_normal(4)
     ys = batch_normalization.batch_norm_train(x, weight, bias, eps=1e-5)
-    gs = tuple(rng.standard_normal(y.shape) if i in wanted else None for i, y in enumerate(ys))
+    gs = tuple(rng.standard_normal(y.shape) if i in output_indices else None for i, y in enumerate(ys))
     assert batch_normalization.batch_norm_train.vjp_rule is not None
-    found = batch_normalization.batch_norm_train.vjp_rule(gs, ys, x, weight, bias, eps=1e-5)
+    actual_gradients = batch_normalization.batch_norm_train.vjp_rule(gs, ys, x, weight, bias, eps=1e-5)
     tensors = [torch.tensor(a, requires_grad=True) for a in (x, weight, bias)]
     outputs = (
         F.batch_norm(tensors[0], None, None, tensors[1], tensors[2], training=True),
@@ -177,12 +181,12 @@ def test_batch_norm_train_takes_cotangents_of_any_output(wanted: tuple[int, ...]
         tensors[0].var((0, 2, 3), correction=0),
     )
     expected = torch.autograd.grad(
-        [outputs[i] for i in wanted], tensors, [torch.tensor(gs[i]) for i in wanted], allow_unused=True
+        [outputs[i] for i in output_indices], tensors, [torch.tensor(gs[i]) for i in output_indices], allow_unused=True
     )
-    for gradient, other in zip(found, expected, strict=True):
-        assert (gradient is None) == (other is None)
-        if other is not None:
-            np.testing.assert_allclose(gradient, other.numpy(), rtol=1e-9, atol=1e-11)
+    for gradient, expected_gradient in zip(actual_gradients, expected, strict=True):
+        assert (gradient is None) == (expected_gradient is None)
+        if expected_gradient is not None:
+            np.testing.assert_allclose(gradient, expected_gradient.numpy(), rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("op", [normalization.layer_norm, batch_normalization.batch_norm_train], ids=lambda op: op.name)
@@ -210,19 +214,19 @@ def test_second_derivatives_agree_with_torch(op: Op) -> None:
     g_of_x = once.input_gradients[0]
     assert g_of_x is not None
     twice = differentiate(once.program.replace(outputs=(g_of_x,)))
-    wanted = [value for value in twice.input_gradients if value is not None]
-    found = execute(twice.program, [x, weight, bias, g, direction], wanted=wanted)
+    values = [value for value in twice.input_gradients if value is not None]
+    second_gradients = execute(twice.program, [x, weight, bias, g, direction], wanted=values)
 
     tensors = [torch.tensor(a, requires_grad=True) for a in (x, weight, bias, g)]
     axis = 1 if op is normalization.layer_norm else 0
     centered = tensors[0] - tensors[0].mean(axis, keepdim=True)
     expected = centered * (centered.square().mean(axis, keepdim=True) + 1e-3).rsqrt() * tensors[1] + tensors[2]
     (first,) = torch.autograd.grad(expected, tensors[0], tensors[3], create_graph=True)
-    others = [
+    expected_gradients = [
         t for t in torch.autograd.grad(first, tensors, torch.tensor(direction), allow_unused=True) if t is not None
     ]
-    for gradient, other in zip(found, others, strict=True):
-        np.testing.assert_allclose(gradient, other.numpy(), rtol=1e-8, atol=1e-10)
+    for gradient, expected_gradient in zip(second_gradients, expected_gradients, strict=True):
+        np.testing.assert_allclose(gradient, expected_gradient.numpy(), rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize(

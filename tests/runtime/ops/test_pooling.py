@@ -58,9 +58,9 @@ def test_max_pool_chooses_as_torch_does(pool: Any, seed: int, kind: str) -> None
     x = values(shape, seed, kind)
     expected = torch_max_pool(**attributes)(torch.from_numpy(x))
     actual = max_pooling.max_pool(x, **attributes)
-    for mine, torchs in zip(actual, expected, strict=True):
-        assert mine.dtype == torchs.numpy().dtype
-        np.testing.assert_array_equal(mine, torchs.numpy())
+    for array, tensor in zip(actual, expected, strict=True):
+        assert array.dtype == tensor.numpy().dtype
+        np.testing.assert_array_equal(array, tensor.numpy())
 
 
 @settings(max_examples=80, deadline=None)
@@ -97,8 +97,8 @@ def test_adaptive_pools_are_torch_s(axes: list[tuple[int, int]], seed: int, kind
         actual = adaptive_pooling.adaptive_avg_pool(x, output_size=bins)
     np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
     chosen = adaptive_pooling.adaptive_max_pool(x, output_size=bins)
-    for mine, torchs in zip(chosen, largest(torch.from_numpy(x), bins, return_indices=True), strict=True):
-        np.testing.assert_array_equal(mine, torchs.numpy())
+    for array, tensor in zip(chosen, largest(torch.from_numpy(x), bins, return_indices=True), strict=True):
+        np.testing.assert_array_equal(array, tensor.numpy())
     g = values(actual.shape, seed, "normal")
     gradient = adaptive_pooling.adaptive_avg_pool.vjp_rule(g, actual, x, output_size=bins)
     to_x = torch_gradient(lambda x: average(x, bins), sizes)(torch.from_numpy(g)).detach().numpy()
@@ -113,8 +113,8 @@ def test_padding_may_differ_before_and_after(data: st.DataObject, count: bool, s
     attributes = {**attributes, "padding": data.draw(st.tuples(*each)), "ceil_mode": False}
     x = values(shape, seed, "normal")
     expected = torch_padded_max_pool(**attributes)(torch.from_numpy(x))
-    for mine, torchs in zip(max_pooling.max_pool(x, **attributes), expected, strict=True):
-        np.testing.assert_array_equal(mine, torchs.numpy())
+    for array, tensor in zip(max_pooling.max_pool(x, **attributes), expected, strict=True):
+        np.testing.assert_array_equal(array, tensor.numpy())
     del attributes["dilation"]
     reference = torch_padded_avg_pool(count_include_pad=count, **attributes)
     y = average_pooling.avg_pool(x, count_include_pad=count, **attributes)

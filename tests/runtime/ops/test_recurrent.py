@@ -34,9 +34,9 @@ def from_torch(op: str, reverse: bool, gs: tuple[Any, ...], inputs: tuple[Any, .
     ys = torch_layer(op, reverse)(*tensors)
     leaves = [t for t in tensors if t is not None and t.requires_grad]
     pairs = [(y, torch.tensor(g)) for y, g in zip(ys, gs, strict=True) if g is not None]
-    found = iter(torch.autograd.grad([y for y, _ in pairs], leaves, [g for _, g in pairs], allow_unused=True))
+    torch_gradients = iter(torch.autograd.grad([y for y, _ in pairs], leaves, [g for _, g in pairs], allow_unused=True))
     return [y.detach().numpy() for y in ys], [
-        next(found) if t is not None and t.requires_grad else None for t in tensors
+        next(torch_gradients) if t is not None and t.requires_grad else None for t in tensors
     ]
 
 
@@ -75,13 +75,15 @@ def test_any_size_and_any_cotangents(
     gs = tuple(rng.standard_normal(y.shape) if a else None for y, a in zip(ys, arrived[-len(ys) :], strict=True))
     if all(g is None for g in gs):
         gs = (rng.standard_normal(ys[0].shape), *gs[1:])
-    expected, wanted = from_torch(op, reverse, gs, inputs)
-    for y, other in zip(ys, expected, strict=True):
-        np.testing.assert_allclose(y, other, rtol=1e-10, atol=1e-12)
-    for gradient, other, x in zip(gradients(op, gs, inputs, **attributes_of(op, reverse)), wanted, inputs, strict=True):
+    expected, expected_gradients = from_torch(op, reverse, gs, inputs)
+    for y, truth in zip(ys, expected, strict=True):
+        np.testing.assert_allclose(y, truth, rtol=1e-10, atol=1e-12)
+    for gradient, truth, x in zip(
+        gradients(op, gs, inputs, **attributes_of(op, reverse)), expected_gradients, inputs, strict=True
+    ):
         assert (gradient is not None) == differentiable(x)
         if gradient is not None:
-            np.testing.assert_allclose(gradient, 0 if other is None else other, rtol=1e-9, atol=1e-11)
+            np.testing.assert_allclose(gradient, 0 if truth is None else truth, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("op", LAYERS)
@@ -93,12 +95,14 @@ def test_rounds_like_torch_in_float32(op: str) -> None:
     rng = np.random.default_rng(1)
     gs = tuple(rng.standard_normal(y.shape).astype(np.float32) for y in ys)
     exact_ys, exact = from_torch(op, False, tuple(g.astype(np.float64) for g in gs), wide)
-    torch_ys, others = from_torch(op, False, gs, narrow)
-    found = gradients(op, gs, narrow, **attributes_of(op, False))
-    for ours, other, truth in zip((*ys, *found), (*torch_ys, *others), (*exact_ys, *exact), strict=True):
-        if ours is not None:
-            by_torch = np.sqrt(np.mean((np.asarray(other) - np.asarray(truth)) ** 2))
-            assert np.sqrt(np.mean((ours - np.asarray(truth)) ** 2)) <= 3 * by_torch
+    torch_ys, torch_gradients = from_torch(op, False, gs, narrow)
+    actual_gradients = gradients(op, gs, narrow, **attributes_of(op, False))
+    for actual, torch_array, truth in zip(
+        (*ys, *actual_gradients), (*torch_ys, *torch_gradients), (*exact_ys, *exact), strict=True
+    ):
+        if actual is not None:
+            by_torch = np.sqrt(np.mean((np.asarray(torch_array) - np.asarray(truth)) ** 2))
+            assert np.sqrt(np.mean((actual - np.asarray(truth)) ** 2)) <= 3 * by_torch
 
 
 def test_saturated_gates_do_not_overflow() -> None:

@@ -71,31 +71,31 @@ def test_symbolic_time_in_onnx(op: str, operator: str, projection: int) -> None:
     arrays = [a.astype(np.float32) for a in inputs if a is not None]
     model = to_onnx(one_layer(op, "float32", inputs))
     assert operator in {node.op_type for node in model.graph.node}
-    found = run_model(model, dict(zip([value.name for value in model.graph.input], arrays, strict=True)))
+    results = run_model(model, dict(zip([value.name for value in model.graph.input], arrays, strict=True)))
     narrow = (None if a is None else a.astype(np.float32) for a in inputs)
     expected = ops.get(op)(*narrow, **attributes_of(op, True))
-    for a, b in zip(found.values(), expected, strict=True):
+    for a, b in zip(results.values(), expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 def check_compiled(op: str, inputs: tuple[Array | None, ...], reverse: bool, opset: int = 23) -> None:
     """Outputs and gradients in ONNX Runtime are the interpreter's, in float64, to rounding."""
     backward = differentiate(one_layer(op, "float64", inputs, reverse=reverse))
-    wanted = [*backward.program.outputs, *(v for v in backward.input_gradients if v is not None)]
+    values = [*backward.program.outputs, *(v for v in backward.input_gradients if v is not None)]
     rng = np.random.default_rng(0)
     ys = ops.get(op)(*inputs, **attributes_of(op, reverse))
     arrays = [*(a for a in inputs if a is not None), *(rng.standard_normal(y.shape) for y in ys)]
     lowering = Lowering(
-        backward.program, opset, [(v.name, v) for v in backward.program.inputs], [(f"{v.name}.out", v) for v in wanted]
+        backward.program, opset, [(v.name, v) for v in backward.program.inputs], [(f"{v.name}.out", v) for v in values]
     )
-    lowering.lower([step.node for step in plan(backward.program, wanted)])
+    lowering.lower([step.node for step in plan(backward.program, values)])
     lowering.optimize()
     model = lowering.model()
     add_initializers(model, lowering.initializers())
     onnx.checker.check_model(model, full_check=True)
     names = {v.name: array for v, array in zip(backward.program.inputs, arrays, strict=True)}
-    found = run_model(model, names).values()
-    for actual, expected in zip(found, execute(backward.program, arrays, wanted=wanted), strict=True):
+    results = run_model(model, names).values()
+    for actual, expected in zip(results, execute(backward.program, arrays, wanted=values), strict=True):
         np.testing.assert_allclose(actual, expected, rtol=1e-11, atol=1e-12 * max(1.0, np.abs(expected).max()))
 
 
@@ -166,11 +166,11 @@ def test_compiled_gradients_of_stacked_layers_are_those_of_torch() -> None:
         results = module(*given)
         cotangents = [torch.randn_like(y) for y in results]
         torch.autograd.backward(results, cotangents)
-        found, gradients = compiled.value_and_grad(
+        outputs, gradients = compiled.value_and_grad(
             *(x.detach() for x in given), cotangents=[g.numpy() for g in cotangents]
         )
         expected = {name: p.grad for name, p in module.named_parameters()}
-        pairs = [*zip(found, results, strict=True), *zip(gradients.inputs, (x.grad for x in given), strict=True)]
+        pairs = [*zip(outputs, results, strict=True), *zip(gradients.inputs, (x.grad for x in given), strict=True)]
         pairs += [(gradients.parameters[name], g) for name, g in expected.items()]
         for actual, truth in pairs:
             assert truth is not None
@@ -185,7 +185,9 @@ def test_a_weight_whose_rows_are_spread_in_memory(op: str, hidden: int) -> None:
     given = [array for array in inputs if array is not None]
     _, expected = program.value_and_grad(*given)
     _, actual = ms.compile(program, "cpu").value_and_grad(*given)
-    for found, wanted in zip(actual.inputs, expected.inputs, strict=True):
-        assert found is not None
-        assert wanted is not None
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5 * float(np.abs(wanted).max()))
+    for actual_gradient, expected_gradient in zip(actual.inputs, expected.inputs, strict=True):
+        assert actual_gradient is not None
+        assert expected_gradient is not None
+        np.testing.assert_allclose(
+            actual_gradient, expected_gradient, rtol=1e-4, atol=1e-5 * float(np.abs(expected_gradient).max())
+        )

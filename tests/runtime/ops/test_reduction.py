@@ -94,8 +94,8 @@ def test_gradient_of_a_cumulative_product_is_right_at_zeros(x: Array, data: st.D
 def test_order_is_that_of_torch_where_elements_are_equal(x: Array, data: st.DataObject, descending: bool) -> None:
     axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
     expected = torch.from_numpy(x).sort(dim=axis, stable=True, descending=descending)
-    for actual, wanted in zip(sorting.sort(x, axis=axis, descending=descending), expected, strict=True):
-        np.testing.assert_array_equal(actual, wanted.numpy(), strict=True)
+    for actual, expected_tensor in zip(sorting.sort(x, axis=axis, descending=descending), expected, strict=True):
+        np.testing.assert_array_equal(actual, expected_tensor.numpy(), strict=True)
     k = data.draw(st.integers(0, x.shape[axis]))
     values, indices = sorting.topk(x, k=k, axis=axis, largest=descending)
     np.testing.assert_array_equal(values, torch.from_numpy(x).topk(k, axis, largest=descending).values.numpy())

@@ -53,13 +53,13 @@ def test_errors_are_of_the_size_of_torch_s(op: str, shape: Any, axes: Any) -> No
     x = positive(*shape)
     at = tuple(range(len(shape))) if axes is None else axes
     truth = getattr(np, op.removeprefix("reduce_"))(x.astype(np.float64), axis=at)
-    theirs = getattr(torch, op.removeprefix("reduce_"))(torch.from_numpy(x), dim=at).numpy()
-    ours = ms.compile(build(lambda x: getattr(reduction, op)(x, axes=axes), shape))(x)
+    by_torch = getattr(torch, op.removeprefix("reduce_"))(torch.from_numpy(x), dim=at).numpy()
+    actual = ms.compile(build(lambda x: getattr(reduction, op)(x, axes=axes), shape))(x)
 
     def error(y: Any) -> float:
         return float(np.abs(y / truth - 1).max())
 
-    assert error(ours) <= max(6 * error(theirs), 2e-7)
+    assert error(actual) <= max(6 * error(by_torch), 2e-7)
 
 
 def test_means_of_large_images_are_as_exact() -> None:

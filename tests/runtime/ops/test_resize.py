@@ -121,8 +121,8 @@ def test_a_scale_counts_where_the_size_is_once_or_twice_the_old_one(old: Any, ne
     expected = torch_resize(torch.from_numpy(x), **attributes).numpy()
     np.testing.assert_allclose(resizing.resize(x, **attributes), expected, rtol=1e-5, atol=1e-6)
     model = to_onnx(one_node_program(OpCase("resize", (x,), attributes), np.float32))
-    (found,) = run_model(model, {model.graph.input[0].name: x}).values()
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    (result,) = run_model(model, {model.graph.input[0].name: x}).values()
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_scale_that_contradicts_the_size_has_no_onnx_form() -> None:

@@ -31,15 +31,15 @@ def results(result: Any) -> tuple[Any, ...]:
 @pytest.mark.parametrize("name", OPS)
 @pytest.mark.every(3)
 def test_values_and_gradients_along_a_long_axis_are_torch_s(name: str) -> None:
-    ours, theirs = OPS[name]
+    function, torch_function = OPS[name]
     x = (1 + 1e-3 * np.random.default_rng(0).standard_normal((LONG, 2))).astype(np.float32)
     tensor = torch.from_numpy(x).requires_grad_()
-    expected = results(theirs(tensor))
+    expected = results(torch_function(tensor))
     g = np.random.default_rng(1).standard_normal(x.shape).astype(np.float32)
     expected[0].backward(torch.from_numpy(g))
     assert tensor.grad is not None
     slope = tensor.grad.numpy()
-    program = build(ours, x.shape)
+    program = build(function, x.shape)
     for side in (program, ms.compile(program, "cpu")):
         values, gradients = side.value_and_grad(x, cotangents=[g])
         for value, e in zip(results(values), expected, strict=True):

@@ -39,9 +39,13 @@ def test_second_derivatives_agree_with_torch(case: OpCase) -> None:
     pairs = zip([y for y in outputs if y.is_floating_point()], leaves[len(inputs) :], strict=True)
     first_inputs = [leaf for leaf in leaves[: len(inputs)] if leaf.requires_grad]
     ys, gs = zip(*pairs, strict=True)
-    found = torch.autograd.grad(ys, first_inputs, gs, create_graph=True)
+    first_gradients = torch.autograd.grad(ys, first_inputs, gs, create_graph=True)
     expected = torch.autograd.grad(
-        found, differentiable, [as_torch(seed) for seed in second_seeds], allow_unused=True, materialize_grads=True
+        first_gradients,
+        differentiable,
+        [as_torch(seed) for seed in second_seeds],
+        allow_unused=True,
+        materialize_grads=True,
     )
 
     values = [value for value, leaf in zip(second.input_gradients, leaves, strict=True) if leaf.requires_grad]
@@ -49,6 +53,6 @@ def test_second_derivatives_agree_with_torch(case: OpCase) -> None:
         second.program, [*inputs, *seeds, *second_seeds], wanted=[value for value in values if value is not None]
     )
     arrays = iter(computed)
-    for value, wanted in zip(values, expected, strict=True):
-        actual = np.zeros(wanted.shape) if value is None else next(arrays)
-        assert_close(actual, wanted.numpy(), "float64")
+    for value, expected_tensor in zip(values, expected, strict=True):
+        actual = np.zeros(expected_tensor.shape) if value is None else next(arrays)
+        assert_close(actual, expected_tensor.numpy(), "float64")

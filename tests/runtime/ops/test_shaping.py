@@ -66,8 +66,10 @@ def test_pad_and_its_gradient(shape: tuple[int, ...], data: st.DataObject, mode:
     y = slicing.pad(x, **attributes)
     np.testing.assert_array_equal(y, expected.detach().numpy())
     g = np.random.default_rng(0).standard_normal(y.shape)
-    (wanted,) = torch.autograd.grad(expected, tensor, torch.from_numpy(g))
-    np.testing.assert_allclose(gradient(slicing.pad, g, y, x, **attributes), wanted.numpy(), rtol=1e-12, atol=1e-12)
+    (expected_gradient,) = torch.autograd.grad(expected, tensor, torch.from_numpy(g))
+    np.testing.assert_allclose(
+        gradient(slicing.pad, g, y, x, **attributes), expected_gradient.numpy(), rtol=1e-12, atol=1e-12
+    )
 
 
 @settings(deadline=None)

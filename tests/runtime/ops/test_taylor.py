@@ -23,11 +23,11 @@ def matrix_of(norm: float, size: int, seed: int) -> Array:
     return np.asarray(x / np.abs(x).sum(axis=0).max() * norm)
 
 
-def distance(found: Array, x: Array) -> float:
+def distance(actual: Array, x: Array) -> float:
     """The largest error, against 40 digits."""
     with mpmath.workdps(40):
         truth = mpmath.expm(mpmath.matrix(x.tolist()), method="taylor")
-        pairs = zip(found.ravel(), truth, strict=True)
+        pairs = zip(actual.ravel(), truth, strict=True)
         return float(max(abs(mpmath.mpf(float(y)) - exact) for y, exact in pairs))
 
 
@@ -35,12 +35,12 @@ def distance(found: Array, x: Array) -> float:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("norm", [1e-17, 1e-9, 1e-5, 0.02, 0.2, 0.9, 3.0, 25.0, 60.0])
 def test_it_is_as_near_the_true_value_as_torch(norm: float, dtype: Any) -> None:
-    ours = theirs = 0.0
+    own_error = torch_error = 0.0
     for seed, size in enumerate((2, 3, 5, 8)):
         x = matrix_of(norm, size, seed).astype(dtype)
-        ours += distance(matrix_exp(x), x)
-        theirs += distance(torch.linalg.matrix_exp(torch.from_numpy(x)).numpy(), x)
-    assert ours <= 2 * theirs
+        own_error += distance(matrix_exp(x), x)
+        torch_error += distance(torch.linalg.matrix_exp(torch.from_numpy(x)).numpy(), x)
+    assert own_error <= 2 * torch_error
 
 
 @pytest.mark.parametrize("norm", [1e-17, 1e-9, 1e-5, 0.02, 0.2, 0.9])
@@ -67,9 +67,9 @@ def test_only_those_for_degree_8_are_truncated() -> None:
 
 def test_a_batch_of_all_sizes() -> None:
     batch = np.stack([matrix_of(norm, 3, 4) for norm in (50.0, 1e-17, 0.2, 1e-9, 2.0, 1e-5, 0.04, 0.0)])
-    theirs = torch.linalg.matrix_exp(torch.from_numpy(batch)).numpy()
-    for found, other, x in zip(matrix_exp(batch), theirs, batch, strict=True):
-        assert distance(found, x) <= 2 * distance(other, x) + 1e-16
+    torch_results = torch.linalg.matrix_exp(torch.from_numpy(batch)).numpy()
+    for actual, by_torch, x in zip(matrix_exp(batch), torch_results, batch, strict=True):
+        assert distance(actual, x) <= 2 * distance(by_torch, x) + 1e-16
 
 
 def test_single_numbers_keep_their_digits() -> None:
@@ -80,14 +80,14 @@ def test_single_numbers_keep_their_digits() -> None:
 def test_what_is_not_finite_stays_so() -> None:
     batch = np.stack([np.full((2, 2), np.nan), np.full((2, 2), np.inf), np.zeros((2, 2))])
     with np.errstate(invalid="ignore"):
-        found = matrix_exp(batch)
-    assert np.isnan(found[:2]).all()
-    np.testing.assert_array_equal(found[2], np.eye(2))
+        result = matrix_exp(batch)
+    assert np.isnan(result[:2]).all()
+    np.testing.assert_array_equal(result[2], np.eye(2))
 
 
 def test_a_wrong_coefficient_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     bound, polynomial = taylor.POLYNOMIALS[-1]
-    planted = (*taylor.POLYNOMIALS[:-1], (bound, lambda one, x: polynomial(one, x) + 1e-14))
+    planted = (*taylor.POLYNOMIALS[:-1], (bound, lambda identity, x: polynomial(identity, x) + 1e-14))
     monkeypatch.setattr(taylor, "POLYNOMIALS", planted)
     with pytest.raises(AssertionError):
         test_it_is_as_near_the_true_value_as_torch(0.2, np.float64)

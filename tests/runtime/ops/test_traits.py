@@ -223,8 +223,8 @@ def torch_function_of(op: Op) -> Any:
 
 
 def test_ops_are_in_torch_or_there_is_a_reason() -> None:
-    there = {op.name for op in ALL.values() if torch_function_of(op) is not None}
-    assert there == {op.name for op in ALL.values() if op.traits.in_torch} | IN_TORCH.keys()
+    torch_ops = {op.name for op in ALL.values() if torch_function_of(op) is not None}
+    assert torch_ops == {op.name for op in ALL.values() if op.traits.in_torch} | IN_TORCH.keys()
 
 
 @pytest.mark.parametrize("op", [op for op in ALL.values() if op.traits.in_torch], ids=lambda op: op.name)
@@ -232,8 +232,8 @@ def test_the_function_in_torch_computes_the_op(op: Op) -> None:
     function = operator.attrgetter(f"{op.traits.in_torch}.{op.name}".removeprefix("torch."))(torch)
     for case in CASES_OF[op.name]:
         inputs = inputs_of(case, "float64")
-        found = function(*map(as_torch, inputs), **attributes_of(case, inputs))
-        np.testing.assert_allclose(found.numpy(), run_kernel(case, inputs)[0], rtol=1e-9, atol=1e-12)
+        result = function(*map(as_torch, inputs), **attributes_of(case, inputs))
+        np.testing.assert_allclose(result.numpy(), run_kernel(case, inputs)[0], rtol=1e-9, atol=1e-12)
 
 
 # ---- lists of names ----
@@ -257,8 +257,10 @@ def longest_list(text: str) -> int:
 
 def test_no_list_of_ops_stands_where_a_trait_would_do() -> None:
     files = [file for room in ("runtime", "converter", "parity") for file in (ROOT / room).rglob("*.py")]
-    found = {str(file.relative_to(ROOT)) for file in files if longest_list(file.read_text("utf-8")) > MOST_NAMES}
-    assert found == LISTS.keys()
+    files_with_lists = {
+        str(file.relative_to(ROOT)) for file in files if longest_list(file.read_text("utf-8")) > MOST_NAMES
+    }
+    assert files_with_lists == LISTS.keys()
 
 
 def test_a_planted_list_is_found() -> None:

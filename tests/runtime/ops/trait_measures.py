@@ -46,14 +46,14 @@ def _is_elementwise(case: OpCase) -> bool:
             some = run_kernel(case, [None if x is None else x[part].reshape(of_shape) for x in flat])
         except FAILS:
             return False
-        if not all(_close(found, y.reshape(-1)[part]) for y, found in zip(ys, some, strict=True)):
+        if not all(_close(result, y.reshape(-1)[part]) for y, result in zip(ys, some, strict=True)):
             return False
     return True
 
 
-def _close(found: Array, expected: Array) -> bool:
-    return found.size == expected.size and bool(
-        np.allclose(found.reshape(-1), expected.reshape(-1), rtol=1e-9, atol=0, equal_nan=True)
+def _close(actual: Array, expected: Array) -> bool:
+    return actual.size == expected.size and bool(
+        np.allclose(actual.reshape(-1), expected.reshape(-1), rtol=1e-9, atol=0, equal_nan=True)
     )
 
 
@@ -202,16 +202,16 @@ def _is_bilinear(case: OpCase) -> bool:
 
 def draws(op: Op, cases: Sequence[OpCase]) -> bool:
     """Its numbers can be replaced by others, which are replayed."""
-    seen: list[str] = []
+    op_names: list[str] = []
 
     def observe(op: str, array: Array) -> Array:
-        seen.append(op)
+        op_names.append(op)
         return array
 
     with observe_draws(observe):
         for case in cases:
             _results(case)
-    return seen == [op.name] * len(cases)
+    return op_names == [op.name] * len(cases)
 
 
 def recurrent(op: Op, _: Sequence[OpCase]) -> bool:

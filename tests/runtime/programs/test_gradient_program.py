@@ -22,8 +22,8 @@ def gradients(function: Any, **options: Any) -> list[Any]:
     backward = differentiate(build(function, (2,), **options))
     values = [*backward.input_gradients, *backward.parameter_gradients.values()]
     known = [v for v in values if v is not None]
-    found = iter(execute(backward.program, [X, *[ONES] * (len(backward.program.inputs) - 1)], wanted=known))
-    return [None if v is None else next(found) for v in values]
+    arrays = iter(execute(backward.program, [X, *[ONES] * (len(backward.program.inputs) - 1)], wanted=known))
+    return [None if v is None else next(arrays) for v in values]
 
 
 def test_uses_are_summed() -> None:

@@ -49,14 +49,14 @@ def test_values_are_freed_after_their_last_use() -> None:
 
 
 def test_an_observer_sees_and_replaces_boundaries() -> None:
-    seen: list[str] = []
+    slots: list[str] = []
 
     def observe(node: Node, array: Any) -> Any:
-        seen.append(node.attributes["slot"])
+        slots.append(node.attributes["slot"])
         return array * 10
 
     (result,) = execute(build(marked, (2,)), [X], observe=observe)
-    assert seen == ["a", "b", "c"]
+    assert slots == ["a", "b", "c"]
     np.testing.assert_array_equal(result, ((X + 1) * 10 + 1) * 100 + 10)
 
 

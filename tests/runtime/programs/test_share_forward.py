@@ -26,12 +26,12 @@ def layer(op: str, dtype: str = "float64") -> Program:
     return one_node_program(OpCase(op, layer_inputs(op, 3, 2, 3, 4), attributes_of(op, False)), dtype)
 
 
-def wanted_of(gradient: GradientProgram) -> list[Value]:
+def outputs_and_gradients(gradient: GradientProgram) -> list[Value]:
     return [*gradient.program.outputs, *(value for value in gradient.input_gradients if value is not None)]
 
 
-def ops_of(program: Program, wanted: list[Value]) -> Counter[str]:
-    return Counter(step.node.op for step in plan(program, wanted))
+def ops_of(program: Program, values: list[Value]) -> Counter[str]:
+    return Counter(step.node.op for step in plan(program, values))
 
 
 LONGER = {extended.name: op.name for op in ops.all_ops().values() if (extended := op.base_op) is not None}
@@ -43,7 +43,7 @@ def test_an_op_and_its_gradient_run_forward_once(case: OpCase) -> None:
     program = one_node_program(case, "float64")
     gradient = differentiate(program)
     assert Counter(node.op for node in gradient.program.nodes).keys() >= {case.op, LONGER[case.op]}
-    counts = ops_of(gradient.program, wanted_of(gradient))
+    counts = ops_of(gradient.program, outputs_and_gradients(gradient))
     assert counts[case.op] == 0
     assert counts[LONGER[case.op]] == 1
     assert ops_of(gradient.program, [*program.outputs]) == {case.op: 1}  # nothing more where no gradient is wanted
@@ -57,22 +57,24 @@ def test_ops_whose_gradient_needs_more_have_one() -> None:
 def test_it_computes_what_both_nodes_would() -> None:
     program = layer("lstm")
     gradient = differentiate(program)
-    wanted = wanted_of(gradient)
+    values = outputs_and_gradients(gradient)
     inputs = [array for array in layer_inputs("lstm", 3, 2, 3, 4) if array is not None]
     inputs += [np.ones(value.shape) for value in program.outputs]
     # with an output of the longer node handed out, both stay
     longer = next(node for node in gradient.program.nodes if node.op == "lstm_with_gates")
-    assert ops_of(gradient.program, [*wanted, longer.outputs[0]])["lstm"] == 1
-    apart = execute(gradient.program, inputs, wanted=[*wanted, longer.outputs[0]])
-    for together, other in zip(execute(gradient.program, inputs, wanted=wanted), apart, strict=False):
+    assert ops_of(gradient.program, [*values, longer.outputs[0]])["lstm"] == 1
+    apart = execute(gradient.program, inputs, wanted=[*values, longer.outputs[0]])
+    for together, other in zip(execute(gradient.program, inputs, wanted=values), apart, strict=False):
         np.testing.assert_array_equal(together, other)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_casts_of_one_value_are_one_operand(dtype: str) -> None:
     gradient = differentiate(layer("gru", dtype))
-    assert ops_of(gradient.program, wanted_of(gradient))["gru"] == 1  # in half precision, the gradient in float32
-    counts = ops_of(rewrite(gradient.program, upcast_half_precision), wanted_of(gradient))
+    assert (
+        ops_of(gradient.program, outputs_and_gradients(gradient))["gru"] == 1
+    )  # in half precision, the gradient in float32
+    counts = ops_of(rewrite(gradient.program, upcast_half_precision), outputs_and_gradients(gradient))
     assert counts["gru"] == 0
     assert counts["gru_with_gates"] == 1
 

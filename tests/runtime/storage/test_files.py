@@ -173,7 +173,7 @@ def test_a_kill_at_any_step_leaves_a_model_with_its_own_tensors(tmp_path: Path, 
     command = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path), str(before)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    found = []
+    versions = []
     for folder in sorted(tmp_path.iterdir(), key=lambda folder: int(folder.name)):
         path = folder / "model.onnx"
         if not path.exists():
@@ -181,11 +181,11 @@ def test_a_kill_at_any_step_leaves_a_model_with_its_own_tensors(tmp_path: Path, 
             continue
         model = onnx.load(path)  # its tensors are there
         (weight,) = model.graph.initializer
-        found.append(int(model.graph.doc_string))
-        assert set(onnx.numpy_helper.to_array(weight).ravel()) == {found[-1]}
+        versions.append(int(model.graph.doc_string))
+        assert set(onnx.numpy_helper.to_array(weight).ravel()) == {versions[-1]}
     assert len(list(tmp_path.iterdir())) > 5, "steps at which it was killed"
-    assert found == sorted(found), "the old model first, the new one then"
-    assert set(found) == ({7} if before == 0 else {before - 1, 7})
+    assert versions == sorted(versions), "the old model first, the new one then"
+    assert set(versions) == ({7} if before == 0 else {before - 1, 7})
     last = max(tmp_path.iterdir(), key=lambda folder: int(folder.name))
     assert len(names(last)) == 2, "the model and its tensors, and no others"
 

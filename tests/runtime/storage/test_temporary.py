@@ -172,14 +172,14 @@ def test_a_step_of_training_never_has_the_description_of_another(tmp_path: Path,
     command = [sys.executable, "-c", textwrap.dedent(PAIR), str(tmp_path), str(int(number))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    found = []
+    versions = []
     for folder in sorted(tmp_path.iterdir(), key=lambda folder: int(folder.name)):
-        found.append(int(onnx.load(folder / "step.onnx").graph.doc_string))
+        versions.append(int(onnx.load(folder / "step.onnx").graph.doc_string))
         description = folder / "step.json"
         if number == signal.SIGTERM:
             assert names(folder) == ["step.json", "step.onnx"]
         if description.exists():
-            assert int(description.read_text()) == found[-1]
-    assert len(found) > 5, "steps at which it was killed"
-    assert found == sorted(found)
-    assert set(found) == {1, 2}
+            assert int(description.read_text()) == versions[-1]
+    assert len(versions) > 5, "steps at which it was killed"
+    assert versions == sorted(versions)
+    assert set(versions) == {1, 2}

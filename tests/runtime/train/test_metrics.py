@@ -139,9 +139,9 @@ def test_metrics_by_name() -> None:
     for name in nn.names():
         arguments = {"topk": (2,), "confusion_matrix": (3,)}.get(name, ())
         assert isinstance(nn.get_metric_fn(name, *arguments), nn.Metric)
-    found = get_metrics({"loss", "acc"})
-    assert found is not None
-    assert sorted(found) == ["acc", "loss"]
+    metrics = get_metrics({"loss", "acc"})
+    assert metrics is not None
+    assert sorted(metrics) == ["acc", "loss"]
     assert get_metrics(None) is None
     given = {"mine": nn.MAE()}
     assert get_metrics(given) is given

@@ -146,25 +146,25 @@ def test_callbacks_of_an_evaluation():
 
 
 def test_fit_trains_and_judges(capsys):
-    model, other = made(metrics={"accuracy"}), made(metrics={"accuracy"})
-    seen = []
+    model, without_eval = made(metrics={"accuracy"}), made(metrics={"accuracy"})
+    records = []
 
     class Results(Callback):
         def on_train_epoch_end(self, run_context):
             args = run_context.original_args()
-            seen.append((args.cur_epoch_num, dict(args.eval_results), model.network.training))
+            records.append((args.cur_epoch_num, dict(args.eval_results), model.network.training))
 
     model.fit(4, DATA, DATA, valid_frequency=2, callbacks=[LossMonitor(100), Results()])
-    other.train(4, DATA)
-    np.testing.assert_array_equal(model.network.weight.asnumpy(), other.network.weight.asnumpy())
-    assert [number for number, results, _ in seen if results] == [2, 4]
-    assert seen[-1][1] == model.eval(DATA)
+    without_eval.train(4, DATA)
+    np.testing.assert_array_equal(model.network.weight.asnumpy(), without_eval.network.weight.asnumpy())
+    assert [number for number, results, _ in records if results] == [2, 4]
+    assert records[-1][1] == model.eval(DATA)
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Eval result: epoch ")]
     assert [line.split(",")[0] for line in lines] == ["Eval result: epoch 2", "Eval result: epoch 4"]
     model.fit(1, DATA)  # nothing to judge by
-    seen.clear()
+    records.clear()
     model.fit(3, DATA, DATA, valid_frequency=[1, 3], callbacks=Results())
-    assert [number for number, results, _ in seen if results] == [1, 3]
+    assert [number for number, results, _ in records if results] == [1, 3]
 
 
 def test_fit_is_used_wrongly():

@@ -67,12 +67,12 @@ def test_what_mindspore_wrote_is_read():
     large = np.arange(10, dtype=np.uint8)
     data += message("large", large[:6], dims=[2, 5]) + message("large", large[6:], dims=[2, 5])
     data += message("note", np.array("fünf"), dims=[0], kind="str")
-    found = read_protobuf(data + b"crc_num" + binascii.crc32(data).to_bytes(10, "big"))
-    assert list(found) == [*ARRAYS, "scale", "large", "note"]
+    arrays = read_protobuf(data + b"crc_num" + binascii.crc32(data).to_bytes(10, "big"))
+    assert list(arrays) == [*ARRAYS, "scale", "large", "note"]
     for name, array in {**ARRAYS, "scale": np.float32(2.5), "large": large.reshape(2, 5)}.items():
-        np.testing.assert_array_equal(found[name], array)
-        assert found[name].dtype == array.dtype
-    assert found["note"] == "fünf"
+        np.testing.assert_array_equal(arrays[name], array)
+        assert arrays[name].dtype == array.dtype
+    assert arrays["note"] == "fünf"
 
 
 def test_a_network_is_loaded_from_it(tmp_path: Path):

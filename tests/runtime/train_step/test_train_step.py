@@ -49,11 +49,11 @@ def compiled(optimizer: Any, **options: Any) -> TrainStep:
     return compile_train_step(program, ms.nn.CrossEntropyLoss(), optimizer, provider="cpu", **options)
 
 
-def assert_same(found: dict[str, Array], module: nn.Module) -> None:
+def assert_same(parameters: dict[str, Array], module: nn.Module) -> None:
     state = {name: value.numpy() for name, value in module.state_dict().items()}
-    assert found.keys() == state.keys()
-    for name, wanted in state.items():
-        np.testing.assert_allclose(found[name], wanted, rtol=2e-4, atol=2e-5, err_msg=name)
+    assert parameters.keys() == state.keys()
+    for name, expected in state.items():
+        np.testing.assert_allclose(parameters[name], expected, rtol=2e-4, atol=2e-5, err_msg=name)
 
 
 def train(
@@ -108,9 +108,9 @@ OPTIMIZERS: dict[str, tuple[Maker, Maker]] = {
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.every(9)
 def test_steps_are_those_of_torch(name: str) -> None:
-    ours, theirs = OPTIMIZERS[name]
-    step, module = compiled(ours), Net().train()
-    losses = train(module, theirs(module.parameters()))
+    optimizer, torch_optimizer = OPTIMIZERS[name]
+    step, module = compiled(optimizer), Net().train()
+    losses = train(module, torch_optimizer(module.parameters()))
     np.testing.assert_allclose([step(*batch) for batch in batches(4)], losses, rtol=1e-4)
     assert_same(step.parameters(), module)
     assert not step.overflowed
@@ -308,8 +308,8 @@ def test_training_goes_on_from_a_file(tmp_path: Path) -> None:
     resumed = compiled(lambda p: optim.AdamW(p, 0.01), loss_scale="dynamic")
     resumed.load(path)
     for batch in batches(4)[2:]:
-        found = resumed(*batch)
-    assert found == last
+        loss = resumed(*batch)
+    assert loss == last
     for name, array in whole.state().items():
         np.testing.assert_array_equal(resumed.state()[name], array)
 
@@ -346,8 +346,8 @@ def test_batches_of_any_size_take_two_programs(monkeypatch: pytest.MonkeyPatch) 
     original = TrainStep._compile
     monkeypatch.setattr(TrainStep, "_compile", lambda self, *given: (compiles.append(1), original(self, *given)))
     eager = Dense()
-    for mine, theirs in zip(eager.get_parameters(), cell.get_parameters(), strict=True):
-        mine.set_data(theirs)
+    for eager_parameter, parameter in zip(eager.get_parameters(), cell.get_parameters(), strict=True):
+        eager_parameter.set_data(parameter)
     eager_step = ms.nn.TrainOneStepCell(
         ms.nn.WithLossCell(eager, ms.nn.MSELoss()), ms.nn.Momentum(eager.trainable_params(), 0.1, 0.9)
     )
@@ -430,7 +430,7 @@ def test_statistics_stay_where_the_mode_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch", "told"),
+    ("batch", "message"),
     [
         ((), "needs the tensors of a batch"),
         ((np.ones((1, 4), np.float32),), "missing a required argument: 'x'; given 1 tensors, the last of which goes"),
@@ -439,15 +439,15 @@ def test_statistics_stay_where_the_mode_changes() -> None:
         (({"x": 1},), "given dict at position 0"),
     ],
 )
-def test_what_is_no_batch_is_refused(batch: Any, told: str) -> None:
+def test_what_is_no_batch_is_refused(batch: Any, message: str) -> None:
     cell = Dense()
     step = compile_train_step(cell, ms.nn.MSELoss(), ms.nn.SGD(cell.trainable_params(), 0.1))
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         step(*batch)
 
 
 @pytest.mark.parametrize(
-    ("loss", "told"),
+    ("loss", "message"),
     [
         (lambda y, t: (y, t), "given tuple"),
         (lambda y, t: 1.0, "given float"),
@@ -455,10 +455,10 @@ def test_what_is_no_batch_is_refused(batch: Any, told: str) -> None:
         (lambda y, t: y.argmax(), "given int64"),
     ],
 )
-def test_what_is_no_loss_is_refused(loss: Any, told: str) -> None:
+def test_what_is_no_loss_is_refused(loss: Any, message: str) -> None:
     cell = Dense()
     step = compile_train_step(cell, loss, ms.nn.SGD(cell.trainable_params(), 0.1))
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         step(np.ones((1, 4), np.float32), np.ones((1, 2), np.float32))
 
 
@@ -532,8 +532,8 @@ def test_a_program_that_was_captured_with_keywords_is_trained_by_position() -> N
     module = Sum()
     program = from_torch(module, (), {"given": {"a": a, "b": b}}, train=True)
     step = compile_train_step(program, ms.nn.MSELoss(), lambda p: optim.SGD(p, 0.1))
-    wanted = nn.functional.mse_loss(module(given={"a": a, "b": b}), target)
-    np.testing.assert_allclose(step(a, b, target), wanted.detach(), rtol=1e-5)
+    expected = nn.functional.mse_loss(module(given={"a": a, "b": b}), target)
+    np.testing.assert_allclose(step(a, b, target), expected.detach(), rtol=1e-5)
 
 
 def test_adam_without_a_memory_of_gradients_is_torchs() -> None:
@@ -567,8 +567,8 @@ def test_where_python_decides_on_a_size_each_size_is_compiled() -> None:
     step = compile_train_step(net, ms.nn.MSELoss(), lambda p: optim.SGD(p, 0.0))
     for size in (3, 6, 3, 5):
         x, y = np.ones((size, 3), np.float32), np.zeros((size, 2), np.float32)
-        wanted = ms.nn.MSELoss()(net(ms.Tensor(x)), ms.Tensor(y)).asnumpy()
-        np.testing.assert_allclose(step(x, y), wanted, rtol=1e-5)
+        expected = ms.nn.MSELoss()(net(ms.Tensor(x)), ms.Tensor(y)).asnumpy()
+        np.testing.assert_allclose(step(x, y), expected, rtol=1e-5)
 
 
 def test_a_batch_of_another_size_than_a_program_takes_is_told_by_its_size() -> None:

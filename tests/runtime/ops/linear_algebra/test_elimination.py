@@ -27,9 +27,9 @@ def pairs(x: Array) -> Array:
 def check(op: str, *operands: Array, **attributes: Any) -> None:
     """The composition gives what the kernel does."""
     paired = {"paired": True} if any(map(np.iscomplexobj, operands)) else {}
-    wanted = ops.get(op)(*map(pairs, operands), **attributes, **paired)
-    found = getattr(elimination, op)(*map(given_as, operands), **attributes)
-    both = zip(*(y if isinstance(y, tuple) else (y,) for y in (found, wanted)), strict=True)
+    kernel_results = ops.get(op)(*map(pairs, operands), **attributes, **paired)
+    composed_results = getattr(elimination, op)(*map(given_as, operands), **attributes)
+    both = zip(*(y if isinstance(y, tuple) else (y,) for y in (composed_results, kernel_results)), strict=True)
     for actual, expected in ((pairs(array(a)), e) for a, e in both):
         assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
         np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-11)
