@@ -161,10 +161,10 @@ class ImportGraph:
         names = source.used if source.is_package else source.used | set(source.bound.values())
         return {path for name in names for path in self.resolve(name)} - {source.path}
 
-    def resolve(self, name: tuple[str, ...], seen: frozenset[tuple[str, ...]] = frozenset()) -> set[Path]:
+    def resolve(self, name: tuple[str, ...], resolved: frozenset[tuple[str, ...]] = frozenset()) -> set[Path]:
         """Return the files that define a dotted name."""
         at = next((end for end in range(len(name), 0, -1) if name[:end] in self.sources), 0)
-        if not at or name in seen:
+        if not at or name in resolved:
             return set()
         source, rest = self.sources[name[:at]], name[at:]
         if not source.is_package or (rest and rest[0] in source.defined):
@@ -172,7 +172,7 @@ class ImportGraph:
         if not rest:
             return set()  # a package itself: its uses have the attributes
         if rest[0] in source.bound:
-            return self.resolve((*source.bound[rest[0]], *rest[1:]), seen | {name})
+            return self.resolve((*source.bound[rest[0]], *rest[1:]), resolved | {name})
         # a name that `__getattr__` finds in a lazily loaded package
         packages = {parts[:end] for parts in source.bound.values() for end in (len(parts), len(parts) - 1)}
         return set().union(*(self._defining.get((package, rest[0]), ()) for package in packages))

@@ -121,8 +121,8 @@ def _change_place(container: Any, key: Any, random: Random) -> None:
         case 1:
             container[random.choice(TEXTS)] = copy.deepcopy(value)
         case 2:
-            other, there = random.choice(list(_places(container)))
-            container[key] = copy.deepcopy(other[there])
+            donor, position = random.choice(list(_places(container)))
+            container[key] = copy.deepcopy(donor[position])
         case _:
             plain = [None, True, [], {}, [[]], {"dim": "n"}, {"dtype": "float32"}, {"float": "nan"}]
             container[key] = random.choice([*NUMBERS, *FLOATS, *TEXTS, *plain])

@@ -128,10 +128,10 @@ class Selector:
         families = {path for path in self.sources if self.root / OP_FAMILIES in path.parents}
         result: set[str] = set()
         for path in changed:
-            front, seen = {path} & families, {path}
+            front, visited = {path} & families, {path}
             while front and not any(self.sources[family].registered for family in front):
-                front = {user for family in front for user in self.graph.used_by[family]} & families - seen
-                seen |= front
+                front = {user for family in front for user in self.graph.used_by[family]} & families - visited
+                visited |= front
             result |= set().union(*(self.sources[family].defined for family in front))
         return frozenset(result)
 

@@ -56,7 +56,7 @@ def room_or_library(name: list[str]) -> str:
 
 
 def forbidden_imports(root: Path) -> list[str]:
-    found = []
+    faults = []
     for room in ROOMS:
         for path in sorted((root / room).rglob("*.py")):
             relative = path.relative_to(root)
@@ -64,8 +64,8 @@ def forbidden_imports(root: Path) -> list[str]:
             allowed = MAY_IMPORT[row] | {room} | sys.stdlib_module_names
             for line, name in imports(path, ["cellbridge", *relative.parts[:-1]]):
                 if room_or_library(name) not in allowed:
-                    found.append(f"{relative.as_posix()}:{line}: {row} may not import {'.'.join(name)}")
-    return found
+                    faults.append(f"{relative.as_posix()}:{line}: {row} may not import {'.'.join(name)}")
+    return faults
 
 
 def rooms_imports(root: Path, room: str) -> dict[str, dict[str, int]]:
@@ -74,8 +74,8 @@ def rooms_imports(root: Path, room: str) -> dict[str, dict[str, int]]:
     Names that a package re-exports count as imports of the package, except in the package itself.
     """
     files = {path.relative_to(root / room).as_posix() for path in (root / room).rglob("*.py")}
-    found: dict[str, dict[str, int]] = {file: {} for file in sorted(files)}
-    for file, imported in found.items():
+    imports_by_file: dict[str, dict[str, int]] = {file: {} for file in sorted(files)}
+    for file, imported in imports_by_file.items():
         path = root / room / file
         for line, name in imports(path, ["cellbridge", *path.relative_to(root).parts[:-1]]):
             if name[:2] != ["cellbridge", room]:
@@ -83,10 +83,10 @@ def rooms_imports(root: Path, room: str) -> dict[str, dict[str, int]]:
             parts = name[2:]
             spellings = ("/".join(parts) + ".py", "/".join([*parts, "__init__.py"]))
             spellings += ("/".join(parts[:-1]) + ".py", "/".join([*parts[:-1], "__init__.py"]))
-            target = next((one for one in spellings if one in files), None)
+            target = next((spelling for spelling in spellings if spelling in files), None)
             if target not in (None, file):
                 imported.setdefault(str(target), line)
-    return found
+    return imports_by_file
 
 
 def floor_of(file: str, floors: tuple[tuple[str, ...], ...]) -> tuple[int, str]:
@@ -95,36 +95,36 @@ def floor_of(file: str, floors: tuple[tuple[str, ...], ...]) -> tuple[int, str]:
     fitting = [(number, entry) for number, entry in rows if file == entry or file.startswith(entry + "/")]
     if not fitting:
         raise KeyError(file)
-    return max(fitting, key=lambda one: len(one[1]))
+    return max(fitting, key=lambda row: len(row[1]))
 
 
 def imports_from_higher_floors(root: Path, room: str, floors: tuple[tuple[str, ...], ...]) -> list[str]:
     """Files on no floor, and imports from a higher floor or from another folder of the same."""
-    found = []
+    faults = []
     for file, imported in rooms_imports(root, room).items():
         try:
             number, entry = floor_of(file, floors)
         except KeyError:
-            found.append(f"{room}/{file} is on no floor")
+            faults.append(f"{room}/{file} is on no floor")
             continue
         for target, line in imported.items():
-            there, other = floor_of(target, floors)
-            if there > number:
-                found.append(f"{room}/{file}:{line} imports {target}, which is {there - number} floors up")
-            elif there == number and other != entry:
-                found.append(f"{room}/{file}:{line} imports {target}, which is on the same floor")
-    return found
+            target_number, target_entry = floor_of(target, floors)
+            if target_number > number:
+                faults.append(f"{room}/{file}:{line} imports {target}, which is {target_number - number} floors up")
+            elif target_number == number and target_entry != entry:
+                faults.append(f"{room}/{file}:{line} imports {target}, which is on the same floor")
+    return faults
 
 
 def import_cycles(root: Path, room: str) -> list[list[str]]:
     """Files of a room that import each other, directly or by way of others."""
     imported = {file: sorted(targets) for file, targets in rooms_imports(root, room).items()}
     done: set[str] = set()
-    found = []
+    cycles = []
 
     def visit(file: str, path: list[str]) -> None:
         if file in path:
-            found.append([*path[path.index(file) :], file])
+            cycles.append([*path[path.index(file) :], file])
         elif file not in done:
             for target in imported[file]:
                 visit(target, [*path, file])
@@ -132,7 +132,7 @@ def import_cycles(root: Path, room: str) -> list[list[str]]:
 
     for file in imported:
         visit(file, [])
-    return found
+    return cycles
 
 
 BETWEEN_FOLDERS = {
@@ -174,12 +174,12 @@ ASSEMBLED_IN: dict[str, set[str]] = {
 
 def files_that_call(root: Path, name: str) -> set[str]:
     """Return the files of parity that call a name."""
-    found = set()
+    files = set()
     for path in sorted((root / "parity").rglob("*.py")):
         called = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
         if name in {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in called}:
-            found.add(path.relative_to(root).as_posix())
-    return found
+            files.add(path.relative_to(root).as_posix())
+    return files
 
 
 def packages_in_folders(root: Path) -> set[str]:
@@ -224,9 +224,9 @@ def test_a_planted_import_is_found(tmp_path: Path, file: str, source: str, fault
     path = tmp_path / file
     path.parent.mkdir(parents=True)
     path.write_text(source)
-    (found,) = forbidden_imports(tmp_path)
-    assert found.startswith(f"{file}:")
-    assert found.endswith(fault)
+    (violation,) = forbidden_imports(tmp_path)
+    assert violation.startswith(f"{file}:")
+    assert violation.endswith(fault)
 
 
 @pytest.mark.parametrize(
@@ -306,8 +306,8 @@ PLANTED = (("low.py", "base"), ("base/tables", "side"), ("main",))
 def test_a_planted_import_from_a_higher_floor_is_found(tmp_path: Path, file: str, source: str, fault: str) -> None:
     plant(tmp_path, {"low.py": "", "base/a.py": "", "base/tables/a.py": "", "side/a.py": "", "main/a.py": ""})
     plant(tmp_path, {file: source})
-    (found,) = imports_from_higher_floors(tmp_path, "parity", PLANTED)
-    assert fault in found
+    (violation,) = imports_from_higher_floors(tmp_path, "parity", PLANTED)
+    assert fault in violation
 
 
 def test_planted_folders_that_import_each_other_are_found(tmp_path: Path) -> None:

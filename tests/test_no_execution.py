@@ -334,8 +334,8 @@ def own_executions() -> tuple[tuple[Found, int], ...]:
 
 
 def test_nothing_is_run_but_what_is_listed() -> None:
-    found = [(place, what, line) for (place, what), line in own_executions() if (place, what) not in EXCEPTIONS]
-    assert [f"{place}:{line}: {what}" for place, what, line in found] == []
+    unlisted = [(place, what, line) for (place, what), line in own_executions() if (place, what) not in EXCEPTIONS]
+    assert [f"{place}:{line}: {what}" for place, what, line in unlisted] == []
 
 
 def test_each_exception_is_there() -> None:
@@ -379,7 +379,7 @@ def test_a_planted_execution_is_found(tmp_path: Path, source: str, what: str) ->
     file = tmp_path / "converter" / "planted.py"
     file.parent.mkdir()
     file.write_text(source)
-    assert what in {found for (_, found), _ in executions(tmp_path)}
+    assert what in {execution for (_, execution), _ in executions(tmp_path)}
 
 
 @pytest.mark.parametrize(

@@ -193,8 +193,8 @@ def test_installed_plugin_collects_a_model(scripts: Path, tmp_path: Path) -> Non
 )
 def test_one_onnxruntime_a_platform(platform: str, machine: str, package: str) -> None:
     environment = {"sys_platform": platform, "platform_machine": machine}
-    wanted = [requirement for requirement in map(Requirement, PROJECT["dependencies"]) if requirement.marker]
-    assert [each.name for each in wanted if each.marker and each.marker.evaluate(environment)] == [package]
+    requirements = [requirement for requirement in map(Requirement, PROJECT["dependencies"]) if requirement.marker]
+    assert [each.name for each in requirements if each.marker and each.marker.evaluate(environment)] == [package]
 
 
 def test_constraints_pin_every_direct_dependency() -> None:

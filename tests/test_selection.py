@@ -75,10 +75,10 @@ def test_attributes_of_packages_are_followed(root: Path, source: str, used: str)
 
 
 def test_a_family_of_ops_selects_its_cases_and_its_users(root: Path) -> None:
-    found = distances(root, "runtime/ops/fourier.py")
-    assert found["test_all_ops.py"] == 1
-    assert found["test_spectra.py"] == 2
-    assert "test_registry.py" not in found
+    distance_of = distances(root, "runtime/ops/fourier.py")
+    assert distance_of["test_all_ops.py"] == 1
+    assert distance_of["test_spectra.py"] == 2
+    assert "test_registry.py" not in distance_of
     assert Selector(root, {}).select([root / "runtime/ops/fourier.py"]).ops == {"dft"}
 
 
@@ -87,10 +87,10 @@ def test_a_helper_selects_the_ops_that_use_it(root: Path) -> None:
 
 
 def test_a_table_selects_tests_that_mention_its_names_first(root: Path) -> None:
-    found = distances(root, "converter/tables/angles.py")
-    assert found["test_degrees.py"] == 1
-    assert found["test_capture.py"] > 1
-    assert "test_sine.py" not in found
+    distance_of = distances(root, "converter/tables/angles.py")
+    assert distance_of["test_degrees.py"] == 1
+    assert distance_of["test_capture.py"] > 1
+    assert "test_sine.py" not in distance_of
 
 
 def test_what_lies_beyond_the_budget_is_left_out_and_counted(root: Path) -> None:

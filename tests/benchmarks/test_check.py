@@ -45,8 +45,8 @@ def test_a_slower_row_says_what_and_by_how_much() -> None:
 
 def test_sections_are_found_by_their_titles() -> None:
     document = tables.document(tables.document("", section(1.0, title="One")), section(2.0, title="One, too"))
-    found = tables.sections(document)
-    assert "1.00 to 1.00" in found["One"]
-    assert "2.00 to 2.00" in found["One, too"]
-    assert "2.00" not in found["One"]
-    assert "Two" not in found
+    sections = tables.sections(document)
+    assert "1.00 to 1.00" in sections["One"]
+    assert "2.00 to 2.00" in sections["One, too"]
+    assert "2.00" not in sections["One"]
+    assert "Two" not in sections

@@ -53,9 +53,9 @@ def _linear(bias: bool = True, factor: float = 1.0) -> Twin:
             return super().forward(x) * factor
 
     def port(reference: nn.Module) -> nn.Module:
-        mine = Scaled(4, 3, bias=bias)
-        mine.load_state_dict({name: w for name, w in reference.state_dict().items() if bias or name == "weight"})
-        return mine
+        module = Scaled(4, 3, bias=bias)
+        module.load_state_dict({name: w for name, w in reference.state_dict().items() if bias or name == "weight"})
+        return module
 
     return Twin("linear/same", lambda: nn.Linear(4, 3), port, lambda: (torch.randn(2, 4),))
 
@@ -72,9 +72,9 @@ def test_a_gradient_that_is_stopped_is_a_problem() -> None:
             return nn.functional.linear(x, self.weight, self.bias.detach())
 
     def port(reference: nn.Module) -> nn.Module:
-        mine = Stopped(4, 3)
-        mine.load_state_dict(reference.state_dict())
-        return mine
+        module = Stopped(4, 3)
+        module.load_state_dict(reference.state_dict())
+        return module
 
     assert [line.split(" is ")[0] for line in problems(replace(_linear(), port=port), ())] == [
         "linear/same: the gradient of bias"

@@ -239,8 +239,8 @@ class Trial:
             return wrong
         with quiet():
             precise = function([t.double() if t.dtype == torch.float32 else t for t in self.module.tensors])
-        torch_off, ours_off = (_largest_error(found, precise) for found in (expected, actual))
-        return "" if ours_off <= 2 * torch_off else wrong
+        torch_off, program_off = (_largest_error(results, precise) for results in (expected, actual))
+        return "" if program_off <= 2 * torch_off else wrong
 
     def _inputs(self) -> tuple[torch.Tensor, ...]:
         return tuple(t.clone() for t in self.module.tensors)
@@ -278,10 +278,10 @@ def differences(expected: Any, actual: Any, dtype: torch.dtype, scale: float = 1
     return ""
 
 
-def _largest_error(found: Any, precise: Any) -> float:
+def _largest_error(results: Any, precise: Any) -> float:
     """Return the largest difference from results in float64; infinite if only one of them is finite."""
     furthest = 0.0
-    for x, truth in zip(found, precise, strict=True):
+    for x, truth in zip(results, precise, strict=True):
         a = (real(x) if isinstance(x, torch.Tensor) else x).astype(np.float64)
         b = real(truth).astype(np.float64)
         if a.shape != b.shape or not np.array_equal(np.isfinite(a), np.isfinite(b)):

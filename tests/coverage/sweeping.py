@@ -24,4 +24,8 @@ def sweep(models: Sequence[str], database: Path, *options: str) -> Store:
 
 def failures(store: Store) -> list[str]:
     """Return what fails or isn't judged, with the reasons."""
-    return [f"{name}: {one.output or one.reason}" for name, one in store.results().items() if one.outcome != "holds"]
+    return [
+        f"{name}: {result.output or result.reason}"
+        for name, result in store.results().items()
+        if result.outcome != "holds"
+    ]

@@ -27,20 +27,20 @@ def sweep(database: Path, mode: str, *names: str) -> dict[str, str]:
     """Judge the cases of these names, or all, and return why each fails; empty where parity holds."""
     models = [f"{SWEEP}[{name}]" for name in names] or [str(SWEEP)]
     store = sweeping.sweep(models, database, "--", "--round-trip", f"--{mode}")
-    found = {}
+    reasons = {}
     for model, result in store.results().items():
         why = ""
         if result.outcome != "holds":
             verdict = store.report(model)["network_verdict"] if result.outcome != "not judged" else ""
             why = f"{result.outcome}: {result.reason} {result.output} {verdict}"
-        found[re.sub(r".*\[(.*)\]", r"\1", model)] = why
-    return found
+        reasons[re.sub(r".*\[(.*)\]", r"\1", model)] = why
+    return reasons
 
 
-def disagreements(found: dict[str, str], mode: str) -> list[str]:
+def disagreements(reasons: dict[str, str], mode: str) -> list[str]:
     """Return the cases that fail and aren't listed, or are listed and fail otherwise, or not at all."""
     lines = []
-    for name, why in found.items():
+    for name, why in reasons.items():
         gap = GAPS.get(name, {}).get(mode)
         if gap is None:
             lines += [f"{name}: {why}"] if why else []
@@ -54,16 +54,16 @@ def disagreements(found: dict[str, str], mode: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["eval", "train"])
 def test_parity_holds(tmp_path: Path, mode: str) -> None:
-    found = sweep(tmp_path / "families.db", mode)
-    assert found.keys() == {case.name for case in CASES}
-    assert disagreements(found, mode) == []
+    reasons = sweep(tmp_path / "families.db", mode)
+    assert reasons.keys() == {case.name for case in CASES}
+    assert disagreements(reasons, mode) == []
 
 
 @pytest.mark.slow
 def test_a_sweep_says_what_fails_and_why(tmp_path: Path) -> None:
-    found = sweep(tmp_path / "some.db", "eval", "BertModel", "LongformerModel", "YosoModel", "ReformerModel")
-    assert [name for name, why in found.items() if not why] == ["BertModel"]
-    assert disagreements(found, "eval") == []
+    reasons = sweep(tmp_path / "some.db", "eval", "BertModel", "LongformerModel", "YosoModel", "ReformerModel")
+    assert [name for name, why in reasons.items() if not why] == ["BertModel"]
+    assert disagreements(reasons, "eval") == []
 
 
 def test_disagreements_are_found() -> None:

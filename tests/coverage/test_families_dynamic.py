@@ -108,7 +108,7 @@ def test_other_sizes(name: str, tmp_path: Path) -> None:
         arrays = [x.numpy() for x in tree.match(program.arguments, ((), inputs(*size)))]
         feeds = {value.name: array for value, array in zip(session.get_inputs(), arrays, strict=True)}
         of_interpreter = tree.match(program.result, program(**inputs(*size)))
-        for side, found in (("interpreter", of_interpreter), ("ONNX Runtime", session.run(None, feeds))):
-            for array, other in zip(found, expected, strict=True):
+        for side, results in (("interpreter", of_interpreter), ("ONNX Runtime", session.run(None, feeds))):
+            for array, expected_array in zip(results, expected, strict=True):
                 message = f"{side} at {size}"
-                np.testing.assert_allclose(array, other, rtol=1e-3, atol=1e-4, err_msg=message)
+                np.testing.assert_allclose(array, expected_array, rtol=1e-3, atol=1e-4, err_msg=message)

@@ -42,8 +42,8 @@ def test_the_sweep_finds_a_stale_gap_list(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_enough_of_the_database_passes() -> None:
-    found = {share.kind: share.share for share in gaps.shares(GAPS, database())}
-    assert all(found[kind] >= least for kind, least in LEAST.items()), found
+    shares = {share.kind: share.share for share in gaps.shares(GAPS, database())}
+    assert all(shares[kind] >= least for kind, least in LEAST.items()), shares
 
 
 def test_the_gap_list_names_entries() -> None:

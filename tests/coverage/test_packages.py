@@ -28,10 +28,10 @@ pytestmark = pytest.mark.slow
 
 def folder(package: str) -> Path:
     """Where a package is; it isn't imported, which might need what the package does beside its network."""
-    found = importlib.machinery.PathFinder.find_spec(package)
-    if found is None or found.origin is None:
+    spec = importlib.machinery.PathFinder.find_spec(package)
+    if spec is None or spec.origin is None:
         pytest.skip(f"{package} isn't installed: pip install --no-deps {package.replace('_', '-')}")
-    return Path(found.origin).parent
+    return Path(spec.origin).parent
 
 
 def held(report: Report) -> None:

@@ -21,10 +21,10 @@ _LIBRARIES: list[torch.library.Library] = []
 
 def declare() -> None:
     """Declare the schemas that torchvision misses, if its compiled library doesn't load."""
-    found = importlib.util.find_spec("torchvision")
-    if found is None or found.origin is None or hasattr(torch.ops.torchvision, "nms"):
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None or spec.origin is None or hasattr(torch.ops.torchvision, "nms"):
         return
-    compiled = next(Path(found.origin).parent.glob("_C.*so"), None)
+    compiled = next(Path(spec.origin).parent.glob("_C.*so"), None)
     try:
         if compiled is not None:
             torch.ops.load_library(compiled)

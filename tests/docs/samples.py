@@ -87,7 +87,7 @@ class Block:
 def blocks(page: Path) -> list[Block]:
     """The blocks of a page in order; indented ones if they begin with a command."""
     lines = page.read_text().splitlines()
-    found: list[Block] = []
+    result: list[Block] = []
     remarks: dict[str, str] = {}
     position = 0
     while position < len(lines):
@@ -96,7 +96,7 @@ def blocks(page: Path) -> list[Block]:
         if line.startswith("<!-- sample: setup"):
             while lines[position] != "-->":
                 position += 1
-            found.append(Block(page, first + 2, "setup", "\n".join(lines[first + 1 : position]), dict(remarks)))
+            result.append(Block(page, first + 2, "setup", "\n".join(lines[first + 1 : position]), dict(remarks)))
             remarks = {}
         elif remark := re.match(r"<!-- sample: (\w+) ?(.*?) ?-->$", line):
             remarks[remark[1]] = remark[2]
@@ -105,7 +105,7 @@ def blocks(page: Path) -> list[Block]:
             while not re.fullmatch(rf"{fence[1]}{fence[2]}\s*", lines[position]):
                 position += 1
             text = "\n".join(each[len(fence[1]) :] for each in lines[first + 1 : position])
-            found.append(Block(page, first + 2, fence[3], text, remarks))
+            result.append(Block(page, first + 2, fence[3], text, remarks))
             remarks = {}
         elif line.startswith(tuple(f"    {command} " for command in COMMANDS)) and (
             first == 0 or not lines[first - 1] or lines[first - 1].endswith("-->")
@@ -113,12 +113,12 @@ def blocks(page: Path) -> list[Block]:
             while position + 1 < len(lines) and (lines[position + 1].startswith("    ")):
                 position += 1
             text = "\n".join(each[4:] for each in lines[first : position + 1])
-            found.append(Block(page, first + 1, "sh", text, remarks))
+            result.append(Block(page, first + 1, "sh", text, remarks))
             remarks = {}
         elif line.strip() and remarks:
             raise WrongSample(f"{page}:{position + 1}: a remark on a sample must stand right in front of its block")
         position += 1
-    return found
+    return result
 
 
 class Session:

@@ -22,14 +22,14 @@ def decisions(text: str) -> dict[str, str]:
 
 def misshapen(text: str) -> list[str]:
     """The decisions without a date and reason, with a file that is gone, or with a full stop behind the heading."""
-    found = []
+    headings = []
     for heading, body in decisions(text).items():
         form = FORM.match(body)
         files = re.findall(r"`(.+?)`", form[2]) if form else []
         wrong = form is None or date.fromisoformat(form[1]) < date(2026, 1, 1)
         if wrong or heading.endswith(".") or not all((DOCS.parent / file).exists() for file in files):
-            found.append(heading)
-    return found
+            headings.append(heading)
+    return headings
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -14,8 +14,8 @@ GLOSSARY = ROOT / "docs" / "glossary.md"
 
 def rows(text: str) -> list[tuple[str, str]]:
     """The first two columns of the tables, without headings."""
-    found = re.findall(r"^\| (.+?) \| (.+) \|$", text, re.MULTILINE)
-    return [(first, second) for first, second in found if set(first) != {"-"} and first not in ("Term", "Don't write")]
+    pairs = re.findall(r"^\| (.+?) \| (.+) \|$", text, re.MULTILINE)
+    return [(first, second) for first, second in pairs if set(first) != {"-"} and first not in ("Term", "Don't write")]
 
 
 TERMS, SYNONYMS = (rows(part) for part in GLOSSARY.read_text().split("## Deprecated synonyms"))
@@ -42,13 +42,13 @@ def test_every_term_is_used_in_code_and_pages() -> None:
 
 
 def test_no_page_uses_a_deprecated_synonym() -> None:
-    found = [
+    deprecated_uses = [
         f"{page.relative_to(ROOT)}: {synonym}, write {term}"
         for page, text in pages().items()
         for synonym, term in SYNONYMS
         if mentions(synonym, text)
     ]
-    assert found == []
+    assert deprecated_uses == []
 
 
 def test_a_term_is_explained_once_and_briefly() -> None:
@@ -63,7 +63,7 @@ def test_every_synonym_leads_to_a_word_that_is_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("term", "text", "found"),
+    ("term", "text", "expected"),
     [
         ("gradient program", "two gradient\nprograms", True),
         ("Cell", "Cellular", False),
@@ -71,5 +71,5 @@ def test_every_synonym_leads_to_a_word_that_is_used() -> None:
         ("bar", "barrier", False),
     ],
 )
-def test_mentions(term: str, text: str, found: bool) -> None:
-    assert mentions(term, text) == found
+def test_mentions(term: str, text: str, expected: bool) -> None:
+    assert mentions(term, text) == expected

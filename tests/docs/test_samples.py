@@ -108,6 +108,6 @@ def test_commands_lose_their_comments() -> None:
 def test_blocks_know_their_lines(tmp_path: Path) -> None:
     page = tmp_path / "planted.md"
     page.write_text("# A\n\n```python\nx = 1\n```\n\n    parity run a.py\n    parity run b.py\n\n    key: value\n")
-    found = [(block.line, block.language, block.text) for block in blocks(page)]
-    assert found == [(4, "python", "x = 1"), (7, "sh", "parity run a.py\nparity run b.py")]
+    triples = [(block.line, block.language, block.text) for block in blocks(page)]
+    assert triples == [(4, "python", "x = 1"), (7, "sh", "parity run a.py\nparity run b.py")]
     assert isinstance(blocks(page)[0], Block)

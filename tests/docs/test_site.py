@@ -21,9 +21,9 @@ from site_pages import floors, pictures, quoting, reference, versions  # noqa: E
 
 
 def addresses_in(text: str) -> Addresses:
-    found = Addresses()
-    found.feed(text)
-    return found
+    addresses = Addresses()
+    addresses.feed(text)
+    return addresses
 
 
 class Addresses(HTMLParser):
@@ -56,7 +56,7 @@ def test_the_site_builds_and_its_links_lead_somewhere(tmp_path: Path) -> None:
 def require_self_contained(site: Path) -> None:
     """No page loads anything from another place."""
     for page in site.rglob("*.html"):
-        assert [one for one in addresses_in(page.read_text()).loaded if urlparse(one).netloc] == [], page
+        assert [address for address in addresses_in(page.read_text()).loaded if urlparse(address).netloc] == [], page
     for style in site.rglob("*.css"):
         assert "url(http" not in style.read_text()
         assert "@import" not in style.read_text()
@@ -119,15 +119,15 @@ def test_every_broken_page_fails_the_build(tmp_path: Path) -> None:
 
 
 def test_a_definition_is_quoted_with_its_rules() -> None:
-    found = quoting.quoted(ROOT, "runtime/ops", "leaky_relu", rules=True)
-    assert found.text.startswith("@operator\ndef leaky_relu")
-    assert found.text.count("@leaky_relu.") == 3
-    assert "prelu" not in found.text
+    quotation = quoting.quoted(ROOT, "runtime/ops", "leaky_relu", rules=True)
+    assert quotation.text.startswith("@operator\ndef leaky_relu")
+    assert quotation.text.count("@leaky_relu.") == 3
+    assert "prelu" not in quotation.text
 
 
 def test_a_method_is_quoted_without_its_docstring() -> None:
-    found = quoting.quoted(ROOT, "tests/docs/test_site.py", "Addresses.handle_starttag", body=True)
-    assert found.text.startswith("def handle_starttag")
+    quotation = quoting.quoted(ROOT, "tests/docs/test_site.py", "Addresses.handle_starttag", body=True)
+    assert quotation.text.startswith("def handle_starttag")
     assert quoting.quoted(ROOT, "tests/docs/test_site.py", "Addresses", body=True).text.splitlines()[1].strip() == ""
 
 

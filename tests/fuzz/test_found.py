@@ -32,9 +32,9 @@ def test_metadata_that_tell_of_arguments_of_no_call(tmp_path: Path) -> None:
     to_onnx(from_onnx(model("net (float[3] x) => (float[3] y) { y = Relu(x) }")), tmp_path / "m.onnx")
     made = onnx.load(tmp_path / "m.onnx")
     entry = next(entry for entry in made.metadata_props if "arguments" in entry.value)
-    told = json.loads(entry.value)
+    description = json.loads(entry.value)
     for arguments in ("tensor", {"tuple": ["tensor"]}, {"tuple": ["tensor", {"dict": []}]}, {"list": ["tensor"]}):
-        entry.value = json.dumps(told | {"arguments": arguments})
+        entry.value = json.dumps(description | {"arguments": arguments})
         with pytest.raises(ConversionError, match="the arguments don't have the structure of a call"):
             from_onnx(made)
 

@@ -23,27 +23,27 @@ SEED = int(os.environ.get("FUZZ_SEED", "0"))
 def test_mutants_do_no_harm() -> None:
     seed, numbers = 290, range(19)  # the first of few that reach all targets
     assert {choose_target(Random(f"{seed}:{number}"), seed, number) for number in numbers} == {*ALL}
-    found = list(fuzz(seed, numbers))
-    assert [one for one in found if isinstance(one, int)] == list(numbers)
-    assert not [str(one) for one in found if isinstance(one, Failure)]
+    results = list(fuzz(seed, numbers))
+    assert [result for result in results if isinstance(result, int)] == list(numbers)
+    assert not [str(result) for result in results if isinstance(result, Failure)]
 
 
 @pytest.mark.slow
 def test_many_mutants_do_no_harm() -> None:
-    failures = [str(one) for one in fuzz(SEED, range(MUTANTS)) if isinstance(one, Failure)]
+    failures = [str(result) for result in fuzz(SEED, range(MUTANTS)) if isinstance(result, Failure)]
     assert not failures, "\n".join(failures)
 
 
 def test_planted_faults_are_found_and_told_apart() -> None:
-    failures = {one.number: one for one in fuzz(5, range(5), "planted") if isinstance(one, Failure)}
+    failures = {result.number: result for result in fuzz(5, range(5), "planted") if isinstance(result, Failure)}
     assert [failures[number].what.partition(":")[0] for number in sorted(failures)] == [
         "the process ended with -6", "MemoryError (planted)", "TimeoutError (planted)", "KeyError (planted)",
     ]  # fmt: skip
     assert 2 not in failures, "an error of ours is no failure"
     assert "--seed 5 --only 4" in str(failures[4])
-    again = run(5, 4, "planted")
-    assert again is not None
-    assert again["what"] == "KeyError"
+    second_run = run(5, 4, "planted")
+    assert second_run is not None
+    assert second_run["what"] == "KeyError"
 
 
 def test_later_targets_leave_the_others_as_they_were() -> None:

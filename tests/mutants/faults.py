@@ -77,7 +77,7 @@ def choose(root: Path, seed: int, each: int) -> list[Fault]:
         in_file = {
             path: faults(path.read_text(), path.relative_to(root).as_posix(), area) for path in _files(root, area)
         }
-        files = {path: list(found) for path, found in in_file.items() if found}
+        files = {path: list(faults_of_file) for path, faults_of_file in in_file.items() if faults_of_file}
         places: set[tuple[str, int]] = set()
         while len(places) < each and files:
             folder = random.choice(sorted({path.parent for path in files}))
@@ -100,7 +100,7 @@ def _files(root: Path, area: str) -> list[Path]:
 def faults(source: str, file: str, area: str) -> tuple[Fault, ...]:
     """Every fault of an area that a file can have."""
     lines = source.splitlines()
-    found = []
+    result = []
     for part in _parts(ast.parse(source), area):
         for node in _walk(part):
             for start, end, text in _changes(node, lines):
@@ -108,8 +108,8 @@ def faults(source: str, file: str, area: str) -> tuple[Fault, ...]:
                 line = before.encode()  # columns count bytes
                 after = (line[: start[1]] + text.encode() + line[end[1] :]).decode()
                 if start[0] == end[0] and after != before:
-                    found.append(Fault(area, file, start[0], before.strip(), after.strip()))
-    return tuple(dict.fromkeys(found))
+                    result.append(Fault(area, file, start[0], before.strip(), after.strip()))
+    return tuple(dict.fromkeys(result))
 
 
 def _parts(tree: ast.Module, area: str) -> Iterator[ast.AST]:

@@ -72,10 +72,10 @@ def test_two_snapshots_are_equal_and_a_changed_text_is_found(tmp_path: Path) -> 
     assert list(differences(before, after)) == []
     changed = Case("one", [("a step", says("another text")), CASES[0].steps[1]])
     write(after, [changed, CASES[1]], 1)
-    (lost, found, added) = differences(before, after)
+    (lost, difference, added) = differences(before, after)
     assert lost == f"a report: only in {before}"
-    assert found.splitlines()[0] == "one:"
-    assert {"-a text", "+another text"} <= {*found.splitlines()}
+    assert difference.splitlines()[0] == "one:"
+    assert {"-a text", "+another text"} <= {*difference.splitlines()}
     assert added == f"two/it fails: only in {after}"
 
 

@@ -75,11 +75,11 @@ def carry_out(attack: Attack, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Return the contents of all files, by path; of links, where they lead; bytecode of Python is left out."""
-    found = {}
+    contents_by_path = {}
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
-            found[name] = b"-> " + os.fsencode(os.readlink(path))
+            contents_by_path[name] = b"-> " + os.fsencode(os.readlink(path))
         elif path.is_file() and "__pycache__" not in name:
-            found[name] = path.read_bytes()
-    return found
+            contents_by_path[name] = path.read_bytes()
+    return contents_by_path

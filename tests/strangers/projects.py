@@ -50,8 +50,8 @@ def _nested(depth: int) -> str:
 
 def _forbidden() -> Iterator[Attack]:
     """Every option that writes, runs or connects, in a table of its own and in the common one."""
-    for command, one in main.commands.items():
-        for option in one.params:
+    for command, click_command in main.commands.items():
+        for option in click_command.params:
             name = str(option.opts[-1])[2:] if option.opts[-1].startswith("--") else ""
             if not name or name in JUDGING or name == "help":
                 continue
