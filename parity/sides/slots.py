@@ -14,13 +14,13 @@ def additional_slot(slot: str) -> str:
 def output_slots(own_slots: Sequence[str], reference: Sequence[str]) -> list[str]:
     """Return the reference's slots for the outputs of an inner Cell.
 
-    They are paired by name (keys and fields) if both have the same names; else by position: returning results in
-    another container isn't an error.
+    They are paired by name (keys and fields) if the reference has all of these names; else by position: returning
+    results in another container isn't an error.
     """
     if list(own_slots) == list(reference):  # mostly: and this is asked at every boundary of every run
         return list(own_slots)
     names = {_place(slot): slot for slot in reference}
-    if len(names) == len(reference) and {_place(slot) for slot in own_slots} == names.keys():
+    if len(names) == len(reference) and {_place(slot) for slot in own_slots} <= names.keys():
         return [names[_place(slot)] for slot in own_slots]
     return [reference[i] if i < len(reference) else additional_slot(slot) for i, slot in enumerate(own_slots)]
 
