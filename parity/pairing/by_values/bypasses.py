@@ -31,6 +31,7 @@ class _Bypasses:
         self.ownership = ownership
         self.at: dict[Value, list[tuple[int, Key]]] = {}
         self.ways: dict[tuple[int, str], list[Key]] = {}
+        self.given: dict[int, list[Value]] = {}
         self.passed_on: dict[Value, list[int]] = {}
         for number, key, value in ownership.events:
             if key.kind == OUTPUT:
@@ -38,6 +39,8 @@ class _Bypasses:
                     self.passed_on.setdefault(part, []).append(number)
             self.at.setdefault(value, []).append((number, key))
             self.ways.setdefault((number, key.kind), []).append(key)
+            if key.kind == INPUT:
+                self.given.setdefault(number, []).append(value)
         self.keys: set[Key] = set()
         self.paths: set[str] = set()
 
@@ -49,6 +52,8 @@ class _Bypasses:
             left += self._taken_before(value, using)
             if left or entered:
                 polluted[value] = None
+            # what is fed at the inputs of these calls comes in addition to what their values get another way
+            polluted |= {given: None for call in entered for given in self.given.get(call, ())}
             for way in (*((call, OUTPUT) for call in left), *((call, INPUT) for call in entered)):
                 self.keys.update(self.ways.get(way, ()))
         for value, call in self._stored_beside():

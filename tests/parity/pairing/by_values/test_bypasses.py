@@ -173,3 +173,85 @@ def test_a_parameter_beside_the_value_that_it_makes(factor: float) -> None:
     reference = Decoder().eval()
     report = parity.compare(reference, BatchFirst(reference, factor).eval(), torch.randn(3, 7, 6), probe=False)
     assert report.failing == ([] if factor == 1 else ["layers.1"]), str(report)
+
+
+class Stage(nn.Module):
+    """A map in, a map out, and a norm over channels that are last."""
+
+    def __init__(self, given: int, width: int) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(given, width, 3, 2, 1), nn.LayerNorm(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.conv(x)
+        y: Tensor = self.norm(x.flatten(2).mT)
+        return y.mT.reshape(x.shape)
+
+
+class Stages(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = Stage(3, 4), Stage(4, 6)
+
+    def forward(self, x: Tensor) -> dict[str, Any]:
+        first = self.first(x)
+        second = self.second(first)
+        return {"last": second, "all": (first, second)}
+
+
+class Projected(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.proj = nn.Linear(width, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.proj(x.flatten(2).mT)
+        return y.mT.reshape(x.shape[0], 5, *x.shape[2:]).mean((2, 3))
+
+
+class Pyramid(nn.Module):
+    """The heads have channels last again, as the norms had them before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stages, self.heads = Stages(), nn.ModuleList([Projected(4), Projected(6)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = [head(y) for head, y in zip(self.heads, self.stages(x)["all"], strict=True)]
+        return torch.stack(heads).tanh().sum(0)
+
+
+class Maps(nn.Module):
+    """The same with channels first throughout."""
+
+    def __init__(self, reference: Pyramid) -> None:
+        super().__init__()
+        stages = (reference.stages.first, reference.stages.second)
+        self.convs = nn.ModuleList(nn.Conv2d(*stage.conv.weight.shape[1::-1], 3, 2, 1) for stage in stages)
+        self.g = nn.ParameterList(stage.norm.weight.detach().clone() for stage in stages)
+        self.o = nn.ParameterList(stage.norm.bias.detach().clone() for stage in stages)
+        self.heads = nn.ModuleList(nn.Conv2d(width, 5, 1) for width in (4, 6))
+        for conv, stage in zip(self.convs, stages, strict=True):
+            conv.load_state_dict(stage.conv.state_dict())
+        for conv, head in zip(self.heads, reference.heads, strict=True):
+            w = head.proj.state_dict()
+            conv.load_state_dict({"weight": w["weight"][:, :, None, None], "bias": w["bias"]})
+
+    def forward(self, x: Tensor) -> Tensor:
+        total = torch.zeros(())
+        for conv, g, o, head in zip(self.convs, self.g, self.o, self.heads, strict=True):
+            x = conv(x)
+            apart = x - x.mean(1, keepdim=True)
+            x = apart / (apart.square().mean(1, keepdim=True) + 1e-5).sqrt() * g[:, None, None] + o[:, None, None]
+            total = total + head(x).mean((2, 3)).tanh()
+        return total
+
+
+def test_a_tensor_in_a_layout_that_it_had_before() -> None:
+    torch.manual_seed(0)
+    reference = Pyramid().eval()
+    with torch.no_grad():
+        for parameter in reference.parameters():
+            parameter += 0.3 * torch.rand_like(parameter)
+    report = parity.compare(reference, Maps(reference).eval(), (torch.randn(2, 3, 8, 12),))
+    assert report.ok, str(report)
