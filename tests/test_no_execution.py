@@ -67,7 +67,6 @@ EXCEPTIONS: dict[Found, str] = {
     ("parity/sides/kept_state.py::_Place.write", "delattr"): USER,
     ("parity/sides/kept_state.py::_Place.write", "setattr"): USER,
     ("parity/inputs/definitions.py::Definitions.optional", "getattr"): USER,
-    ("parity/inputs/definitions.py::Definitions.model", "getattr"): USER,
     (
         "parity/causes/api_differences/calls.py::_resolve",
         "getattr",

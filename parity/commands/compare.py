@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ...runtime.errors import UsageError
+from ..inputs.user_source import require_source
 from ..options import OptionKeywords
 from ..sides.kinds import Kind, file_of, kind_of_path
 from ..support.progress import TerminalProgress
@@ -70,11 +72,11 @@ def compare(
     Where everything agrees, both are compared on inputs derived from the given ones, too: large and small, masked, of
     other sizes, in another mode (--no-probe leaves them out).
 
-    A model file is compared Cell by Cell, on all inputs of REFERENCE; CANDIDATE needs no inputs(), and may define cells
-    and weights, which pair Cells and parameters of other names. Networks keep their own weights, unless --load-weights
-    or --map brings REFERENCE's into CANDIDATE; both files are run with the same seed. An ONNX file, whoever wrote it,
-    is compared at several sizes of dynamic dimensions. Cells that it computes together are judged in the Cell around
-    them.
+    A model file is compared Cell by Cell, on all inputs of REFERENCE; CANDIDATE needs no inputs(), may return a Cell or
+    a network in JAX, and may define cells and weights, which pair Cells and parameters of other names. Networks keep
+    their own weights, unless --load-weights or --map brings REFERENCE's into CANDIDATE; both files are run with the
+    same seed. An ONNX file, whoever wrote it, is compared at several sizes of dynamic dimensions. Cells that it
+    computes together are judged in the Cell around them.
 
     Inputs of two ONNX files are generated from the declared types, at several sizes of dynamic dimensions or with the
     shapes of --shape, or read from --inputs. Arrays of --inputs are probed with --probe only. Cells are compared one by
@@ -132,4 +134,6 @@ def _kind_of(target: str, reference: str) -> Kind:
         )
     if kind is Kind.ONNX_FILE:
         require_onnx_file(target)
+    elif kind is Kind.WEIGHTS:
+        require_source(Path(target))
     return kind

@@ -250,7 +250,7 @@ def compare_model_files(
         with quiet(verbose):
             return compare(
                 user_file.module,
-                other.module,
+                other.network,
                 user_file.args,
                 user_file.kwargs,
                 cells=other.cells,

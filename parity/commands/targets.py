@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ...runtime.errors import ConversionError, UsageError
 from ..inputs.user_source import no_such_file
+from ..sides.kinds import Kind
 
 
 def require_file(path: str) -> None:
@@ -14,6 +15,25 @@ def require_file(path: str) -> None:
         raise UsageError(no_such_file(Path(path), (".onnx", ".py")))
     if Path(path).is_dir():
         raise UsageError(f"needed a file, given the folder {path}")
+
+
+def require_checkpoint(path: str) -> None:
+    """Raise `UsageError` unless there is a file at this path whose name is that of a checkpoint."""
+    from ..sides.opening import in_words, kind_of
+    from ..weights.checkpoint_files import CELLS
+    from ..weights.checkpoints import TORCH
+
+    if Path(path).suffix.lower() in (*TORCH, CELLS):
+        return  # what is wrong with it is said where it is read
+    kind = kind_of(path)
+    if kind is Kind.MODEL_FILE:
+        hint = "\n  what to do: save what its network has: torch.save(network.state_dict(), 'weights.pt')"
+    elif kind is Kind.RECORDING:
+        hint = "\n  what to do: give one of its files"
+    else:
+        hint = ""
+    suffixes = ", ".join((*TORCH, CELLS))
+    raise UsageError(f"parity weights converts a checkpoint ({suffixes}), given {in_words(path)}{hint}")
 
 
 def require_onnx_file(path: str) -> None:

@@ -88,7 +88,9 @@ def _run(python: str, arguments: list[str]) -> None:
             f"cellbridge isn't installed in the environment of {python}\n"
             f"  what to do: {python} -m pip install cellbridge"
         )
-    lines = [line for line in done.stderr.splitlines() if line.strip()][-5:]
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    starts = [number for number, line in enumerate(lines) if line.startswith("error: ")]  # before it, progress
+    lines = lines[starts[-1] :] if starts else lines[-5:]
     raise UsageError(
         f"{python} couldn't record the model (exit code {done.returncode}):\n"
         + "\n".join(f"  {visible_text(line)}" for line in lines)

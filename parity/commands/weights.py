@@ -10,6 +10,7 @@ from .arguments.declaring import ArgumentGroup, option
 from .arguments.groups import REPORTS
 from .command import command
 from .outcome import require_outputs
+from .targets import require_checkpoint
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ def weights(source: str, conversion: Conversion, reports: Reports) -> None:
     The first line that matches a name applies. More in docs/weights.md.
     """
     require_outputs({"--output": conversion.target}, {"SOURCE": source, "--map": conversion.map_file})
+    require_checkpoint(source)
     from rich.console import Console
 
     from ..report.conversion import render

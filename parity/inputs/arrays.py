@@ -46,7 +46,9 @@ def _open_archive(path: str) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(path) as archive:
             yield archive
     except FileNotFoundError as error:
-        raise UsageError(f"there is no file {path}") from error
+        raise UsageError(f"no such file: {path}") from error
+    except IsADirectoryError as error:
+        raise UsageError(f"needed an .npz file of arrays, given the folder {path}") from error
     except _UNREADABLE as error:
         raise UsageError(f"{path} is not an .npz file of arrays: {error}") from error
 

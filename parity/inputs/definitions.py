@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...runtime.errors import UsageError
+from ..sides.kinds import Kind
 from ..support.user_code import report_user_errors
 
 if TYPE_CHECKING:
@@ -70,28 +71,44 @@ class Definitions:
 
     def model(self, name: str) -> nn.Module:
         """Return the network: the attribute `name`, or its result if it is a function."""
-        from torch import nn
+        self._require_model(name)
+        module: nn.Module = self._network(name, _module, "an nn.Module")
+        return module
 
-        from ...converter.capture.wrappers import as_module
-        from ..sides.jax_hints import model_file_hint
+    def candidate(self, name: str) -> Any:
+        """Return the network of a candidate, as `model` does; it may be a port, as `cell` returns it."""
+        self._require_model(name)
+        return self._network(name, _module_or_port, "an nn.Module, a Cell or a network in JAX")
 
+    def _require_model(self, name: str) -> None:
         if not hasattr(self.source, name):
             raise UsageError(self._no_model(name))
-        value = as_module(getattr(self.source, name))
-        if isinstance(value, nn.Module):
-            return value
-        hint = "" if inspect.isfunction(value) else model_file_hint(value)  # a function is to return the network
+
+    def _network(self, name: str, accept: Callable[[Any], Any], needed: str) -> Any:
+        """Return the network that a name means, or that the function of this name returns.
+
+        Args:
+            name: the name.
+            accept: returns the network that a value is, or None if it is none that is needed.
+            needed: what is needed, in words.
+        """
+        value = self.optional(name)
+        network = accept(value)
+        if network is not None:
+            return network
+        hint = "" if inspect.isfunction(value) else _hint(value)  # a function is to return the network
         if hint or not callable(value):
             raise UsageError(
-                f"{self.label}: `{name}` must be an nn.Module or a function returning one, it is {_a(value)}{hint}"
+                f"{self.label}: `{name}` must be {needed}, or a function returning one, it is {_a(value)}{hint}"
             )
-        result = as_module(self.call(name, value))
-        if not isinstance(result, nn.Module):
+        result = self.call(name, value)
+        network = accept(result)
+        if network is None:
             raise UsageError(
-                f"{self.label}: {name}() must return an nn.Module, it returned {_a(result)}{_missing_return(result)}"
-                f"{model_file_hint(result)}"
+                f"{self.label}: {name}() must return {needed}, it returned {_a(result)}{_missing_return(result)}"
+                f"{_hint(result)}"
             )
-        return result
+        return network
 
     def inputs(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
         """Yield positional and keyword arguments of the network's calls, at least once."""
@@ -134,28 +151,7 @@ class Definitions:
 
     def cell(self) -> Any:
         """Return the port: the attribute `cell`, or its result if it is a function; None if there is none."""
-        value = self.optional("cell")
-        if value is None:
-            return None
-        from ..sides.jax_hints import model_file_hint
-
-        port = _port(value)
-        if port is not None:
-            return port
-        hint = "" if inspect.isfunction(value) else model_file_hint(value)  # a function is to return the port
-        if hint or not callable(value):
-            raise UsageError(
-                f"{self.label}: `cell` must be a Cell, a network in JAX or a function returning one, it is "
-                f"{_a(value)}{hint}"
-            )
-        result = self.call("cell", value)
-        port = _port(result)
-        if port is None:
-            raise UsageError(
-                f"{self.label}: cell() must return a Cell or a network in JAX, it returned "
-                f"{_a(result)}{_missing_return(result)}{model_file_hint(result)}"
-            )
-        return port
+        return None if self.optional("cell") is None else self._network("cell", _port, "a Cell or a network in JAX")
 
     def pairs(self) -> tuple[Mapping[Any, Any] | None, Mapping[Any, Any] | None]:
         """Return `cells` and `weights`: of the port if the file defines one, else of its network as a candidate."""
@@ -213,8 +209,6 @@ class Definitions:
 
     def _kinds(self) -> dict[str, str]:
         """Return the names that the file itself defines, with their kinds."""
-        from torch import nn
-
         definitions: dict[str, str] = {}
         for name, value in vars(self.source).items():
             if name.startswith("_") or inspect.ismodule(value):
@@ -222,7 +216,7 @@ class Definitions:
             if inspect.isclass(value) or inspect.isfunction(value):
                 if value.__module__ == self.source.__name__:
                     definitions[name] = "function" if inspect.isfunction(value) else "class"
-            elif isinstance(value, nn.Module):
+            elif _module(value) is not None:
                 definitions[name] = "nn.Module"
         return definitions
 
@@ -250,12 +244,39 @@ class Definitions:
         return "\n".join(lines)
 
 
+def _module(value: Any) -> Any:
+    """Return a torch module, or that of a program of `torch.export`; None if a value is neither."""
+    from ...converter.capture.wrappers import as_module
+    from ..sides.opening import kind_of
+
+    network = as_module(value)
+    return network if kind_of(network) is Kind.MODULE else None
+
+
+def _module_or_port(value: Any) -> Any:
+    module = _module(value)
+    return _port(value) if module is None else module
+
+
 def _port(value: Any) -> Any:
     """Return a Cell, or the side of a network in JAX; None if a value is neither."""
     from ..sides.jax_side import as_jax_side
     from ..sides.known_frameworks import framework_of
 
     return value if framework_of(value) is not None else as_jax_side(value)
+
+
+def _hint(value: Any) -> str:
+    """What to do with a port that is given where a torch module is needed, as the end of a message."""
+    from ..sides.jax_hints import model_file_hint
+    from ..sides.opening import kind_of
+
+    if kind_of(value) is not Kind.CELL:
+        return model_file_hint(value)
+    return (
+        ", which is a Cell\n  what to do: a Cell is the port of a torch module: parity compare MODULE.py PORT.py "
+        "compares the two, or `cell` in the module's own file"
+    )
 
 
 def _a(value: object) -> str:

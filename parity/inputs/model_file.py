@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..sides.kinds import CASE, file_of
+from ..sides.kinds import CASE, Kind, file_of
 from .definitions import Definitions
 from .generated_cases import source_of_case
 from .torch_files import is_torch_file, load_torch_file
@@ -92,7 +92,8 @@ def load(target: str, seed: int = 0, *, on_meta: bool = False, with_port: bool =
     if is_torch_file(target):
         module, args, kwargs, dynamic_shapes = load_torch_file(target)
         return ModelFile(module, args, kwargs, None, dynamic_shapes, target)
-    definitions, module = _open(target, seed)
+    definitions, factory = _open(target, seed)
+    module = definitions.model(factory)
     mapped = None if on_meta else definitions.map_checkpoint(module)
     every_input = definitions.inputs()
     args, kwargs = next(every_input)
@@ -125,9 +126,13 @@ def load_candidate(target: str, seed: int = 0) -> Candidate:
     """
     if is_torch_file(target):
         return Candidate(load_torch_file(target)[0], None, None)
-    definitions, module = _open(target, seed)
-    definitions.map_checkpoint(module)
-    return Candidate(module, *(definitions.pairs() if definitions.optional("cell") is None else (None, None)))
+    from ..sides.opening import kind_of
+
+    definitions, factory = _open(target, seed)
+    network = definitions.candidate(factory)
+    if kind_of(network) is Kind.MODULE:
+        definitions.map_checkpoint(network)
+    return Candidate(network, *(definitions.pairs() if definitions.optional("cell") is None else (None, None)))
 
 
 @dataclass(frozen=True)
@@ -135,23 +140,21 @@ class Candidate:
     """The definitions of a model file that is compared with another one.
 
     Attributes:
-        module: the network.
+        network: a torch module, a Cell, or the side of a network in JAX.
         cells: paths in the reference by paths in this network; None if the file has none, or if they are its port's.
         weights: as for `parity.compare`; as for `cells`.
     """
 
-    module: nn.Module
+    network: Any
     cells: Mapping[str, str] | None
     weights: Mapping[Any, Any] | None
 
 
-def _open(target: str, seed: int) -> tuple[Definitions, nn.Module]:
-    """Run a model file, and return it with its network."""
+def _open(target: str, seed: int) -> tuple[Definitions, str]:
+    """Run a model file, and return it with the name of its network."""
     if case := CASE.fullmatch(target):
         source = source_of_case(open_source(case[1], seed), *case.groups())
-        definitions = Definitions(source, case[1])
-        return definitions, definitions.model("model")
+        return Definitions(source, case[1]), "model"
     head = file_of(target)
     factory = target.removeprefix(head).removeprefix(":")
-    definitions = Definitions(open_source(head, seed, may_be_module=bool(factory)), head)
-    return definitions, definitions.model(factory or "model")
+    return Definitions(open_source(head, seed, may_be_module=bool(factory)), head), factory or "model"

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from ...runtime.errors import UsageError
 from ...runtime.visible import encodable_name
-from ..sides.kinds import PICKLES
+from ..sides.kinds import PICKLES, Kind, kind_of_path
 from ..support.user_code import format_user_error, report_user_errors
 
 
@@ -30,7 +30,7 @@ def open_source(name: str, seed: int = 0, *, may_be_module: bool = True) -> Modu
     """
     is_module = may_be_module and not name.endswith(".py") and all(part.isidentifier() for part in name.split("."))
     if not is_module:
-        _require_file(Path(name))
+        require_source(Path(name))
 
     import torch
 
@@ -38,7 +38,8 @@ def open_source(name: str, seed: int = 0, *, may_be_module: bool = True) -> Modu
     return _import_module(name) if is_module else _run_file(Path(name))
 
 
-def _require_file(path: Path) -> None:
+def require_source(path: Path) -> None:
+    """Raise `UsageError` unless there is a Python file at a path; its message says what there is instead."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder; give the path of a model file (.py)")
     if not path.exists():
@@ -48,6 +49,11 @@ def _require_file(path: Path) -> None:
             f"{path} says nothing of its inputs, and reading it may run any code\n  what to do: if you trust it, write "
             f"a model file: def model(): return torch.jit.load({str(path)!r}), and def inputs(); a checkpoint without "
             "a network is loaded into one there"
+        )
+    if kind_of_path(path) is Kind.WEIGHTS:
+        raise UsageError(
+            f"{path} holds weights, and no network\n"
+            "  what to do: write a model file: def model(), which makes the network and loads them, and def inputs()"
         )
     if path.suffix == ".onnx":
         raise UsageError(
@@ -63,9 +69,10 @@ def no_such_file(path: Path, endings: Sequence[str] = (".py",)) -> str:
     """Return the message on a file that isn't there, with files of these endings that have a similar name."""
     if not path.parent.is_dir():
         return f"no such file: {path} (there is no folder {path.parent})"
-    names = [file.name for ending in endings for file in path.parent.glob(f"*{ending}")]
-    attempts = [path.name, *(f"{path.name}{ending}" for ending in endings)]
-    close = next(filter(None, (difflib.get_close_matches(name, names, n=3) for name in attempts)), [])
+    names: dict[str, list[str]] = {}  # by what is before the ending, which is alike in all
+    for file in (file for ending in endings for file in path.parent.glob(f"*{ending}")):
+        names.setdefault(file.stem, []).append(file.name)
+    close = [name for stem in difflib.get_close_matches(path.stem, names, n=3) for name in names[stem]]
     hint = f"; did you mean {' or '.join(str(path.with_name(name)) for name in close)}?" if close else ""
     return f"no such file: {path}{hint}"
 

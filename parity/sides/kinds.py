@@ -20,6 +20,7 @@ class Kind(Enum):
     MODEL_FILE = "a model file"
     ONNX_FILE = "an ONNX file"
     ONNX_MODEL = "an ONNX model"
+    WEIGHTS = "a file of weights"
     UNKNOWN = "something else"
 
 
@@ -28,18 +29,20 @@ IN_FILES = ONNX | {Kind.RECORDING}
 """Kinds that aren't run as code: a path, or a model that was read from one."""
 NETWORKS = frozenset({Kind.MODULE, Kind.CELL, Kind.JAX, Kind.PROGRAM, Kind.ONNX_MODEL})
 """Kinds of objects that are networks, which are never their inputs."""
-PATHS = frozenset({Kind.RECORDING, Kind.MODEL_FILE, Kind.ONNX_FILE})
+PATHS = frozenset({Kind.RECORDING, Kind.MODEL_FILE, Kind.ONNX_FILE, Kind.WEIGHTS})
 
 PROGRAMS = (".pt2",)
 """Endings of programs of `torch.export`, which are taken as model files are."""
 PICKLES = (".pt", ".pth", ".ts", ".torchscript")
 """Endings of other files of torch, which only a model file can read."""
+WEIGHTS = (".safetensors", ".ckpt")
+"""Endings of files that hold weights alone."""
 CASE = re.compile(r"(.*\.py)\[(.*)\]", re.DOTALL)
 """A file and the name of one of its cases."""
 
 
 def kind_of_path(path: str | PathLike[str]) -> Kind:
-    """Return what a path names: a recording, a model file or an ONNX file.
+    """Return what a path names: a recording, a model file, a file of weights or an ONNX file.
 
     A model file is `path/model.py`, `path/model.py:factory`, `path/cases.py[case]`, `package.module:factory`, or
     `path/program.pt2`. What isn't a folder either is an ONNX file, whatever its name, whether it is there or not.
@@ -50,7 +53,15 @@ def kind_of_path(path: str | PathLike[str]) -> Kind:
     file = file_of(name)
     has_factory = file != name and not os.path.exists(name)
     is_code = has_factory or CASE.fullmatch(name) or Path(file).suffix.lower() in (".py", *PROGRAMS, *PICKLES)
-    return Kind.MODEL_FILE if is_code else Kind.ONNX_FILE
+    if is_code:
+        return Kind.MODEL_FILE
+    return Kind.WEIGHTS if Path(name).suffix.lower() in WEIGHTS else Kind.ONNX_FILE
+
+
+def is_of_its_name(path: str | PathLike[str]) -> bool:
+    """Whether a file's name says that it is what `kind_of_path` returns; else it may hold anything."""
+    suffix = Path(file_of(os.fspath(path))).suffix.lower()
+    return suffix == ".onnx" if kind_of_path(path) is Kind.ONNX_FILE else suffix not in PICKLES
 
 
 def file_of(model: str) -> str:

@@ -6,22 +6,15 @@ from os import PathLike
 
 import onnx
 
-from ...runtime.errors import UsageError
+from ...converter.onnx_in.importing import read_model
 
 OnnxModel = onnx.ModelProto | str | PathLike[str]
 """A model, or the path of its file."""
 
 
 def graph_model(model: OnnxModel) -> onnx.ModelProto:
-    """Return a model, of a file without its external data; raise `UsageError` if there is none."""
-    if isinstance(model, onnx.ModelProto):
-        return model
-    try:
-        return onnx.load(model, load_external_data=False)
-    except FileNotFoundError as error:
-        raise UsageError(f"there is no file {model}") from error
-    except Exception as error:
-        raise UsageError(f"{model} is not an ONNX model: {error}") from error
+    """Return a model, of a file without its external data; raises as `read_model`."""
+    return model if isinstance(model, onnx.ModelProto) else read_model(model)
 
 
 def whole_model(model: OnnxModel) -> onnx.ModelProto:

@@ -21,7 +21,7 @@ from ..options import Options
 from .interpreter_side import InterpreterSide
 from .jax_hints import candidate_hint, reference_hint
 from .jax_side import JaxSide
-from .kinds import Kind, file_of, kind_of_path
+from .kinds import Kind, file_of, is_of_its_name, kind_of_path
 from .known_frameworks import framework_of
 from .onnxruntime_side import OnnxModelSide
 from .side import Side
@@ -91,6 +91,7 @@ OPENERS = (
     Opener(Kind.JAX, lambda network: isinstance(network, JaxSide)),
     Opener(Kind.RECORDING, _is_path_of(Kind.RECORDING)),
     Opener(Kind.MODEL_FILE, _is_path_of(Kind.MODEL_FILE)),
+    Opener(Kind.WEIGHTS, _is_path_of(Kind.WEIGHTS)),
     Opener(Kind.ONNX_FILE, _is_path_of(Kind.ONNX_FILE), _open_model),
     Opener(Kind.ONNX_MODEL, lambda network: isinstance(network, onnx.ModelProto), _open_model),
     Opener(Kind.CELL, lambda network: framework_of(network) is not None),
@@ -115,7 +116,11 @@ def in_words(network: Any) -> str:
     kind = kind_of(network)
     if isinstance(network, (str, PathLike)):
         name = visible_name(os.fspath(network))
-        return f"{kind.value}, {name}" if os.path.exists(file_of(os.fspath(network))) else f"{name}, which isn't there"
+        if not os.path.exists(file_of(os.fspath(network))):
+            return f"{name}, which isn't there"
+        if os.path.isdir(network):
+            return f"the folder {name}"
+        return f"{kind.value}, {name}" if is_of_its_name(network) else f"the file {name}"
     return type(network).__name__
 
 

@@ -160,7 +160,10 @@ def _require_no_bomb(path: str) -> None:
 
 def _why(error: Exception) -> str:
     text = str(error)
-    if (isinstance(error, pickle.UnpicklingError) and "Weights only" in text) or "TorchScript" in text:
+    is_pickle = isinstance(error, pickle.UnpicklingError) and "Weights only" in text
+    if is_pickle and "Unsupported operand" in text:
+        return "it is damaged, or isn't a torch checkpoint"
+    if is_pickle or "TorchScript" in text:
         return (
             "it holds more than tensors, and loading Python objects runs code from the file.\n"
             "In the program that wrote it, save only the parameters: torch.save(model.state_dict(), FILE)"

@@ -26,6 +26,41 @@ def inputs():
 """
 
 
+PORT = """
+from cellbridge.runtime import nn
+
+class Port(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Dense(4, 3)
+
+    def construct(self, x):
+        return self.dense(x)
+
+def model():
+    return Port()
+"""
+
+
+MODULE = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.fc(x)
+
+def model():
+    return Net()
+
+def inputs():
+    return (torch.randn(2, 4),)
+"""
+
+
 def compared(tmp_path: Path, old: str, new: str, *options: str) -> Result:
     (tmp_path / "old.py").write_text(MODEL.replace("NUMBER", "2.0"))
     (tmp_path / "new.py").write_text(MODEL.replace("NUMBER", "2.0").replace(old, new))
@@ -74,6 +109,18 @@ cells = {"norm": "0", "scale": "1", "out": "2"}
     result = CliRunner().invoke(main, ["compare", str(tmp_path / "old.py"), str(tmp_path / "new.py")])
     assert result.exit_code == 0, result.output
     assert "4 Cells: 4 pass" in result.output
+
+
+@pytest.mark.parametrize("options", [["--load-weights"], []])
+def test_a_candidate_may_be_a_cell(tmp_path: Path, options: list[str]) -> None:
+    (tmp_path / "net.py").write_text(MODULE)
+    (tmp_path / "port.py").write_text(PORT + ("" if options else 'cells = {"dense": "fc"}\n'))
+    words = ["compare", str(tmp_path / "net.py"), str(tmp_path / "port.py"), "--no-probe", *options]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    assert "2 Cells: 2 pass" in result.output
+    (tmp_path / "port.py").write_text(PORT.replace("self.dense(x)", "self.dense(x) * 2"))
+    assert CliRunner().invoke(main, words).exit_code == 1
 
 
 PAIRS = """
@@ -137,7 +184,21 @@ def test_an_onnx_file_of_another_name_is_one_for_every_command(tmp_path: Path) -
         (["lock", "m.onnx"], "m.onnx is an ONNX file, and a torch module is needed here"),
         (["compare", "net.py", "folder"], "what to do: if it is a recording: parity run net.py --against folder"),
         (["compare", "folder", "net.py"], "folder is a folder, and REFERENCE is a model file or an ONNX file"),
-        (["compare", "nets.onnx", "net.py"], "no such file: nets.onnx; did you mean m.onnx?"),
+        (["compare", "nets.onnx", "net.py"], "no such file: nets.onnx; did you mean net.py?"),
+        (["run", "absent.onnx"], "no such file: absent.onnx\n"),  # not m.onnx, which only ends alike
+        (["run", "absent", "--train-steps", "1"], "no such file: absent\n"),
+        (["run", "w.safetensors"], "w.safetensors holds weights, and no network\n  what to do: write a model file"),
+        (["compare", "net.py", "w.ckpt"], "w.ckpt holds weights, and no network\n  what to do: write a model file"),
+        (["weights", "net.py", "-o", "o.ckpt"], "(.pt, .pth, .bin, .safetensors, .ckpt), given a model file"),
+        (["weights", "folder", "-o", "o.ckpt"], "given the folder folder\n  what to do: give one of its files"),
+        (["weights", "absent", "-o", "o.ckpt"], "given absent, which isn't there"),
+        (["weights", "text.pt", "-o", "o.ckpt"], "can't read text.pt: it is damaged, or isn't a torch checkpoint"),
+        (["judge", "net.py", "folder"], "given a model file, net.py\n  what to do: parity record net.py -o FOLDER"),
+        (["judge", "net.txt", "folder"], "a recording is a folder, given the file net.txt"),
+        (["judge", "text.pt", "folder"], "a recording is a folder, given the file text.pt\n"),
+        (["check", "--lock", "folder"], "needed a lock file, given the folder folder"),
+        (["check", "--lock", "m.bin"], "m.bin isn't a lock file: it isn't text"),
+        (["run", "port.py"], "it returned a Port, which is a Cell\n  what to do: a Cell is the port of a torch module"),
         (["inspect", "mm.onnx"], "no such file: mm.onnx; did you mean m.onnx?"),
         (["run", "net"], "no such file: net; did you mean net.py?"),
         (["run", "net.txt"], "net.txt is neither a model file, whose name ends in .py, nor an ONNX model"),
@@ -152,6 +213,11 @@ def test_what_a_command_does_not_take_is_said(
     (tmp_path / "net.py").write_text(MODEL.replace("NUMBER", "2.0"))
     (tmp_path / "m.onnx").touch()
     (tmp_path / "net.txt").write_text("model = 3")
+    (tmp_path / "port.py").write_text(PORT)
+    for name in ("w.safetensors", "w.ckpt"):
+        (tmp_path / name).touch()
+    for name in ("m.bin", "text.pt"):
+        (tmp_path / name).write_bytes(b"\x5f\x82 is no pickle")
     (tmp_path / "folder").mkdir()
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 2

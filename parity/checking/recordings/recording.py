@@ -18,8 +18,8 @@ from ....recorder import INDEX
 from ....runtime.errors import UsageError
 from ....runtime.ir.types import CellCall, as_dtype
 from ....runtime.visible import visible_name
-from ...sides.kinds import PATHS, Kind
-from ...sides.opening import kind_of
+from ...sides.kinds import PATHS, Kind, file_of, is_of_its_name
+from ...sides.opening import in_words, kind_of
 from ...sides.records import INPUT, Array, Gradients, Key, Records, value_key
 from ...sides.slots import output_slots, reference_slot
 from .equal_parts import are_of_one_form, is_close
@@ -252,8 +252,9 @@ def open_recording(path: str | PathLike[str]) -> Recording:
         )
     folder = Path(path)
     if kind is not Kind.RECORDING:
-        what = "is a file, but a recording is a folder" if folder.exists() else "isn't there"
-        raise UsageError(f"the recording {path} {what}")
+        is_model = kind is Kind.MODEL_FILE and is_of_its_name(path) and Path(file_of(str(path))).exists()
+        hint = f"\n  what to do: parity record {path} -o FOLDER makes one" if is_model else ""
+        raise UsageError(f"a recording is a folder, given {in_words(path)}{hint}")
     shards = Shards(folder)
     require_regular_files(folder)
     if (folder / INDEX).exists():

@@ -5,6 +5,7 @@ A row holds for every command that has its options. Besides options, it names ci
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -148,7 +149,10 @@ def _targets(ctx: click.Context) -> Sequence[str]:
 
 
 def _are_onnx_files(ctx: click.Context) -> list[bool]:
-    return [kind_of_path(target) is Kind.ONNX_FILE for target in _targets(ctx)]
+    return [
+        kind_of_path(target) is Kind.ONNX_FILE and (target.endswith(".onnx") or os.path.exists(target))
+        for target in _targets(ctx)
+    ]  # what has another name and isn't there is refused as such
 
 
 CIRCUMSTANCES = {

@@ -97,6 +97,8 @@ def read_lock(path: str | PathLike[str]) -> Lock:
         UsageError: there is none, or it isn't one, or of another version.
     """
     file = Path(path)
+    if file.is_dir():
+        raise UsageError(f"needed a lock file, given the folder {path}")
     if not file.is_file():
         raise UsageError(f"there is no lock file {path}\n  what to do: parity lock MODEL writes it")
     if file.stat().st_size > LARGEST:
@@ -104,7 +106,8 @@ def read_lock(path: str | PathLike[str]) -> Lock:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} isn't a lock file: {error}\n  what to do: {_AGAIN}") from error
+        reason = "it isn't text" if isinstance(error, UnicodeDecodeError) else error
+        raise UsageError(f"{path} isn't a lock file: {reason}\n  what to do: {_AGAIN}") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise UsageError(f"{path} isn't a lock file: it doesn't say that its format is {FORMAT}")
     if data.get("version") != VERSION:

@@ -19,6 +19,8 @@ from ....converter.dtypes import is_inexact
 from ....recorder import Recorder
 from ....runtime.errors import CellbridgeError, UsageError
 from ...inputs.model_file import ModelFile, load
+from ...sides.kinds import Kind
+from ...sides.opening import kind_of
 from ...sides.precision import default_dtype
 from ...support.user_code import report_user_errors
 from ..training.loss_network import mean_square
@@ -153,7 +155,7 @@ def parallelize(user_file: ModelFile, module: torch.nn.Module, ranks: int) -> tu
     with report_user_errors(user_file.name, "when parallelize(module, mesh) was called"):
         result = function(module, mesh)
     parallel = module if result is None else result
-    if not isinstance(parallel, torch.nn.Module):
+    if kind_of(parallel) is not Kind.MODULE:
         raise UsageError(
             f"{user_file.name}: parallelize(module, mesh) must return an nn.Module, it returned "
             f"{type(parallel).__name__}"

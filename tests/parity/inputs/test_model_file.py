@@ -321,7 +321,7 @@ def test_model_returns_something_else(write: Write, returned: str, said: str) ->
 
 def test_model_is_something_else(write: Write) -> None:
     message = refused(write("model = {}\ninputs = ()"))
-    assert message == "net.py: `model` must be an nn.Module or a function returning one, it is a dict"
+    assert message == "net.py: `model` must be an nn.Module, or a function returning one, it is a dict"
 
 
 def test_a_factory_that_needs_arguments(write: Write) -> None:

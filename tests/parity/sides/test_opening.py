@@ -30,9 +30,8 @@ CLASSES = {"Module", "Cell", "ModelProto", "JaxSide", "PathLike"}
 """Classes of networks, and of what names one. A Program is also what nodes hold, so it isn't counted here."""
 ELSEWHERE = {
     "pairing/by_structure/ports.py": 1,  # a Cell of the runtime, not of MindSpore
-    "inputs/definitions.py": 4,  # what a model file may define
+    "inputs/definitions.py": 1,  # a path that a model file may define
     "checking/onnx_files/module_and_file.py": 1,  # a model, or the path of its file
-    "jobs/parallel/worker.py": 1,  # what parallelize() has returned
     "checking/quantized/parts.py": 1,  # a model, or its path
     "sides/jax_hints.py": 3,  # how to give a network in JAX, for messages
     "sides/jax_side.py": 1,  # makes a side of a network in JAX
@@ -71,7 +70,7 @@ def networks(tmp_path: Path) -> dict[Kind, Any]:
     return {
         Kind.MODULE: module, Kind.PROGRAM: program, Kind.CELL: nn.Dense(3, 2), Kind.JAX: jax_side(np.sin, {}),
         Kind.RECORDING: str(tmp_path / "rec"), Kind.MODEL_FILE: "net.py:make",
-        Kind.ONNX_FILE: tmp_path / "m.onnx", Kind.ONNX_MODEL: model,
+        Kind.WEIGHTS: "w.safetensors", Kind.ONNX_FILE: tmp_path / "m.onnx", Kind.ONNX_MODEL: model,
         Kind.UNKNOWN: np.sin,
     }  # fmt: skip
 
@@ -129,7 +128,8 @@ def test_a_model_file_is_named_in_messages(tmp_path: Path) -> None:
     [
         ("net.py", Kind.MODEL_FILE), ("net.py:make", Kind.MODEL_FILE), ("package.module:make", Kind.MODEL_FILE),
         ("cases.py[small: 3.5]", Kind.MODEL_FILE), ("net.pt2", Kind.MODEL_FILE), ("net.PT2", Kind.MODEL_FILE),
-        ("weights.pth", Kind.MODEL_FILE), ("net.onnx", Kind.ONNX_FILE), ("model", Kind.ONNX_FILE),
+        ("weights.pth", Kind.MODEL_FILE), ("weights.safetensors", Kind.WEIGHTS), ("weights.CKPT", Kind.WEIGHTS),
+        ("net.onnx", Kind.ONNX_FILE), ("model", Kind.ONNX_FILE),
         ("there:name", Kind.ONNX_FILE), ("folder", Kind.RECORDING), ("folder.py", Kind.RECORDING),
     ],
 )  # fmt: skip

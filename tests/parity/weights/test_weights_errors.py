@@ -50,13 +50,20 @@ def refused(*arguments: str) -> str:
     ("source", "target"),
     [
         ("net.pt", "other.pt"), ("net.pt", "net.safetensors"), ("net.ckpt", "other.ckpt"), ("net.pt", "net.onnx"),
-        ("net", "net.ckpt"), ("net.ckpt", "net"), ("net.h5", "net.ckpt"),
+        ("net.ckpt", "net"),
     ],
 )  # fmt: skip
 def test_files_of_other_kinds(source: str, target: str) -> None:
     said = refused(source, "-o", target)
     assert "one of the two files must be a checkpoint of Cells (.ckpt), the other one of torch" in said
     assert f"given {source} and {target}" in said
+
+
+def test_a_source_of_another_kind_is_named() -> None:
+    Path("net.h5").touch()
+    for source, words in (("net", "net, which isn't there"), ("net.h5", "the file net.h5")):
+        said = refused(source, "-o", "net.ckpt")
+        assert f"converts a checkpoint (.pt, .pth, .bin, .safetensors, .ckpt), given {words}" in said
 
 
 def test_endings_in_capitals() -> None:

@@ -114,7 +114,11 @@ def test_an_index_that_is_no_json_object_is_refused(recording: Path, text: str, 
 def test_places_without_a_recording_are_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "empty").mkdir()
-    for name, message in (("none", "isn't there"), ("file", "is a file"), ("empty", "neither recording.json nor .npy")):
+    for name, message in (
+        ("none", "isn't there"),
+        ("file", "a recording is a folder, given the file"),
+        ("empty", "neither recording.json nor .npy"),
+    ):
         with pytest.raises(UsageError, match=message):
             parity.judge(tmp_path / name, tmp_path / name)
 
@@ -178,7 +182,7 @@ def test_the_commands_refuse_what_they_cannot_do(tmp_path: Path, monkeypatch: py
         (("record", "net.py", "-o", "x/y"), "there is no folder"),
         (("record", "net.py", "-o", "new", "--budget", "much"), "needed a size such as 500MB or 4GB"),
         (("record", "net.py", "-o", "new", "--only", "zzz"), "no Cell is left by"),
-        (("judge", "a", "b"), "the recording a isn't there"),
+        (("judge", "a", "b"), "a recording is a folder, given a, which isn't there"),
     ):
         result = command(*arguments)
         assert result.exit_code == 2, result.output

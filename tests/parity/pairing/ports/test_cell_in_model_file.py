@@ -142,7 +142,7 @@ cells = {"classifier": "head"}
         (
             "def cell():\n    return Net()",
             "cell = 3",
-            "`cell` must be a Cell, a network in JAX or a function returning one, it is an int",
+            "`cell` must be a Cell or a network in JAX, or a function returning one, it is an int",
         ),
         ("return Net()", "return Net()\ncells = {'conv': 'features.9'}", "there is no module at 'features.9'"),
         ("return Net()", "return Net()\nweights = 3", "`weights` must be a dict"),
