@@ -17,6 +17,7 @@ from ..report.report import Report
 from ..results.comparison import PASS, Comparison
 from ..sides.abilities import HasProgram
 from ..sides.records import Array
+from ..sides.rounded_numbers import unmatched_buffers
 from ..sides.run import ReferenceRun, Run, Wanted
 from ..sides.side import Side
 from ..sides.torch_side import TorchSide
@@ -86,7 +87,8 @@ def compare_by_values(plan: Plan, candidate: Candidate, name: str = "torch") -> 
     side, module, options = candidate.side, plan.reference, plan.options
     program = _captured(side, options)
     names = [name for name, _ in module.named_parameters()]
-    reference = plan.reference_side(name, cell_paths=[""], lone=names)
+    rounded = unmatched_buffers(module, program.constant_data.values())
+    reference = plan.reference_side(name, cell_paths=[""], lone=names, rounded=rounded)
     pair = ModuleAndFile(module, program, options, plan.progress, name, side.name, side.capabilities.is_port)
     return _judge(pair, reference, candidate)
 

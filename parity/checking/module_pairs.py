@@ -10,10 +10,12 @@ import torch
 
 from ...converter.structure.program_names import named_modules
 from ...runtime.errors import CellbridgeError
+from ...runtime.programs.call import as_array
 from ..pairing.modules.answers import common_answers
 from ..pairing.modules.changed_inputs import compare_changed_inputs
 from ..pairing.modules.prefixes import Prefixes
 from ..report.report import Report
+from ..sides.rounded_numbers import unmatched_buffers
 from ..sides.torch_side import TorchSide
 from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values
 from .modules_by_name import compare_modules
@@ -64,7 +66,9 @@ def _by_values(plan: Plan) -> Report:
 
     def at_results(computed: Collection[str]) -> TorchSide:
         names = [name for name, _ in plan.candidate.named_parameters()]
-        return replace(side, cell_paths=[""], lone=names, catches=True, computed=computed)
+        of_reference = (*plan.reference.parameters(), *plan.reference.buffers())
+        rounded = unmatched_buffers(plan.candidate, map(as_array, of_reference))
+        return replace(side, cell_paths=[""], lone=names, catches=True, computed=computed, rounded=rounded)
 
     report = compare_by_values(plan, Candidate(side, at_results), "reference")
     if report.ok:

@@ -10,7 +10,7 @@ random.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +18,10 @@ import numpy as np
 import torch
 
 from ...converter.dtypes import is_real
-from ...converter.structure.program_names import named_parameters
+from ...converter.structure.program_names import named_buffers, named_parameters
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT32, Constant, Node
+from ...runtime.programs.call import as_array
 from .records import Array
 
 EXACT_BITS = 12
@@ -140,6 +141,20 @@ def weights_of_one(program: Program, other: Program) -> frozenset[str]:
 
     other_tensors = set(tensors(other).values())
     return frozenset(name for name, elements in tensors(program).items() if elements not in other_tensors)
+
+
+def unmatched_buffers(module: torch.nn.Module, others: Iterable[Array]) -> frozenset[str]:
+    """Names of a module's floating-point buffers whose elements, in whatever order, no array of another side has.
+
+    A single number may be a rounded one of the program, and an exact one of the code that was captured.
+    """
+
+    def elements(array: Array) -> bytes:
+        return np.sort(array.astype(np.float32), axis=None).tobytes()
+
+    known = {elements(array) for array in others if array.dtype.kind == "f" and array.size > 1}
+    buffers = ((name, as_array(buffer)) for name, buffer in named_buffers(module))
+    return frozenset(name for name, data in buffers if data.dtype.kind == "f" and elements(data) not in known)
 
 
 def perturb_attributes(module: torch.nn.Module, buffers: Collection[str]) -> None:

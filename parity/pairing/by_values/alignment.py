@@ -25,6 +25,7 @@ from ...sides.imported import is_imported
 from ...sides.interpreter_side import Arrange
 from ...sides.records import INPUT, OUTPUT, Key, Records
 from ...sides.reported_cells import presence_without_calls, used_parameters
+from ...sides.rounded_numbers import unmatched_buffers
 from ...sides.run import FORWARD, Run, Wanted
 from ...sides.torch_side import TorchSide
 from .alignment_notes import alignment_notes
@@ -132,6 +133,7 @@ def align(
         reference, module, args, kwargs, options, cell_paths={call.path for call in cells.ownership.calls},
         kept=cells.marked.kept, aliases=cells.marked.aliases, paired=paired.paired,
         ignored=search.parameters.keys() - paired.paired, untrained_rows=side.untrained_rows,
+        rounded=unmatched_buffers(module, program.constant_data.values()),
     )  # fmt: skip
     idle = passed_on(cells.ownership, truth, cells.tensors, cells.marked.kept)
     notes = alignment_notes(search, match, side, idle, grads=options.grads)

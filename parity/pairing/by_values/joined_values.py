@@ -15,7 +15,7 @@ import numpy as np
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Source, Value
 from ....runtime.namespace import Namespace
-from ...correspondence.distances import EXACT, distance
+from ...correspondence.distances import ROUNDED, distance
 from .crossings import Crossing
 from .file_values import FileValues
 from .loop_steps import values_of_turns
@@ -126,7 +126,7 @@ class JoinFinder:
         for place in range(tensor.shape[axis]):
             pieces = [np.take(array, place, axis) for array in tensor.arrays]
             values = (v for v in self.of_shape.get(pieces[0].shape, []) if v not in parts)
-            same = next((v for v in values if distance(self.file.values[v], pieces) <= EXACT), None)
+            same = next((v for v in values if distance(self.file.values[v], pieces) <= ROUNDED), None)
             if same is None:
                 return None
             parts.append(same)
@@ -142,7 +142,7 @@ class JoinFinder:
                 continue
             for start in range(0, size - shape[axis] + 1, shape[axis]):
                 pieces = [np.take(array, range(start, start + shape[axis]), axis) for array in tensor.arrays]
-                same = next((v for v in values if distance(self.file.values[v], pieces) <= EXACT), None)
+                same = next((v for v in values if distance(self.file.values[v], pieces) <= ROUNDED), None)
                 if same is not None:
                     at.setdefault(start, same)
         parts: list[Value | None] = []
