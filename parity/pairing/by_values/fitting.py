@@ -21,7 +21,7 @@ from .joined_values import Joined, JoinFinder, with_joined
 from .moved_cells import Moves, find_moves
 from .places import PlaceFinder, Places
 from .regrouped_sums import with_biases_added_first
-from .views import View, ViewFinder, used_views, with_views
+from .views import View, ViewFinder, origins_of, used_views, with_views
 
 MOST_ROUNDS = 4
 
@@ -107,7 +107,8 @@ def _place(
         if (divided := divide_batches(file, tensors, places.of)) is not None:
             program = divided
             file = FileValues(FlatProgram(program), samples, file.fed)
-        missing = [tensor for tensor in tensors if tensor not in places.of]
+        known = _in_order(file, places)
+        missing = [tensor for tensor in tensors if tensor not in known.of]
         in_parts, stacks, views, supposed = _rewritten_tensors(file, missing, number > 0, is_right, in_any_order)
         joined = [*in_parts.values(), *stacks]
         if number and not joined and not views:
@@ -118,21 +119,33 @@ def _place(
         anchors = find_anchors(file, tensors, parameters, moves.cells)
         proposed = {tensor: whole.tensor for tensor, whole in in_parts.items()}
         places = PlaceFinder(
-            file, tensors, ends(file.flat.program), places, proposed, anchors, moves.ends, supposed
+            file, tensors, ends(file.flat.program), known, proposed, anchors, moves.ends, supposed
         ).find()
         kept = set(places.of.values())
         joined = [tensor for tensor in joined if not kept.isdisjoint((tensor.tensor, *tensor.restored))]
         used = used_views(views, kept)
         has_orders |= any(view.orders for view in used)
         program = with_views(with_joined(program, joined), used)
-        if not any(tensor.can_have_a_place and tensor not in places.of for tensor in tensors):
-            break
         file = FileValues(FlatProgram(program), samples, file.fed)
+        in_order = _in_order(file, places).of
+        if not any(tensor.can_have_a_place and tensor not in in_order for tensor in tensors):
+            break
     if any(file.values[value][0].shape != arrays[0].shape for value, arrays in file.fed.items()):
         file = FileValues(file.flat, samples)  # what follows has the shapes of the module's tensors
     shapes = {value: tuple(arrays[0].shape) for value, arrays in file.values.items()}
     program = _with_unused_results(divide_products(program, kept), places, unused_results(tensors))
     return Placed(FlatProgram(program), places, shapes, is_right, moves, has_orders)
+
+
+def _in_order(file: FileValues, places: Places) -> Places:
+    """Return the places, but for those of tensors that are copied from later ones, and of these."""
+    later = {value: tensor for tensor, value in places.of.items() if tensor.can_have_a_place}
+    doubtful: set[Crossing] = set()
+    for value, tensor in later.items():
+        origins = [later[origin] for origin in origins_of(file, value) if origin in later]
+        after = [origin for origin in origins if origin.order > tensor.order]
+        doubtful.update([tensor, *after] if after else [])
+    return Places({t: v for t, v in places.of.items() if t not in doubtful}, places.by_paths, places.by_trial)
 
 
 def _with_unused_results(program: Program, places: Places, unused: Collection[Crossing]) -> Program:

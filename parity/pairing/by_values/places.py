@@ -97,7 +97,11 @@ class PlaceFinder:
         # with sizes that only a run determines, parts of the program can't be run alone
         while not self.file.wide.symbol_readings and self._continue():
             self._match_all()
-        settle(self.file, self.places.of, {tensor: self._hints(tensor) for tensor in self.places.of}, self.supposed)
+        before = dict(self.places.of)
+        settle(self.file, self.places.of, {tensor: self._hints(tensor) for tensor in before}, self.supposed)
+        for tensor, place in before.items():  # a view that is no place any more isn't kept, nor what is fed there
+            if place in self.file.fed and tensor in self.places.of:
+                self.file.fed[self.places.of[tensor]] = tensor.arrays
         for value, tensor, keys in divided(self.places.of, self.anchors):
             tensor.keys[:] = [key for key in tensor.keys if key not in keys]
             self.places.of[Crossing(tensor.order, tensor.arrays, keys, tensor.varies, tensor.gradient)] = value

@@ -108,7 +108,8 @@ class ViewFinder:
         """Find the tensors that agree in another layout; return those that don't agree in any.
 
         A tensor of which the file has a copy as it is belongs where the copy was made, too, if other nodes use the
-        value there: only there, its gradient is whole.
+        value there: only there, its gradient is whole. So does one that is copied from a tensor that the module
+        computes after it: a mean over pixels with axes of one element, which the file drops first and adds later.
         """
         copies: dict[Crossing, Value] = {}
         equal = EqualArrays((value, self._arrays(value)) for values in self.of_shape.values() for value in values)
@@ -122,9 +123,9 @@ class ViewFinder:
                 else:
                     missing.append(tensor)
         for tensor, value in copies.items():
-            origin = self._origin(value)
-            if origin is not value and len(self.file.flat.consumers.get(origin, [])) > 1:
-                self._add_if_it_agrees(tensor, origin)
+            origins = origins_of(self.file, value)
+            if origins and (self._is_shared(origins[-1]) or self._is_after(tensor, origins)):
+                self._add_if_it_agrees(tensor, origins[-1])
         return [tensor for tensor in missing if not self._has_layout(tensor)]
 
     def suppose(self, tensors: Sequence[Crossing]) -> None:
@@ -196,14 +197,12 @@ class ViewFinder:
         if (value, layout) not in self.views:
             self.views[value, layout] = View.of(value, layout, self.names, is_used=is_used)
 
-    def _origin(self, value: Value) -> Value:
-        """Return the value of which a value is a copy in another layout, through any number of them."""
-        while (node := self.file.flat.program.producers.get(value)) is not None and node.op in COPYING:
-            before = node.inputs[0]
-            if before is None or before not in self.file.rank or not has_known_sizes(before):
-                break
-            value = before
-        return value
+    def _is_shared(self, value: Value) -> bool:
+        return len(self.file.flat.consumers.get(value, [])) > 1
+
+    def _is_after(self, tensor: Crossing, values: Sequence[Value]) -> bool:
+        """Whether one of these values is a tensor that the module computes after another one."""
+        return any(self.agreeing[value].order > tensor.order for value in values if value in self.agreeing)
 
 
 def _is_same_gradient(tensor: Crossing, other: Crossing, layout: Layout) -> bool:
@@ -211,6 +210,18 @@ def _is_same_gradient(tensor: Crossing, other: Crossing, layout: Layout) -> bool
     if tensor.gradient is None or other.gradient is None or tensor.gradient.shape != layout.source:
         return False
     return distance([layout.read(tensor.gradient)], [other.gradient]) <= EXACT
+
+
+def origins_of(file: FileValues, value: Value) -> list[Value]:
+    """Return the values of which a value is a copy in another layout, the last of them no copy itself."""
+    origins: list[Value] = []
+    while (node := file.flat.program.producers.get(value)) is not None and node.op in COPYING:
+        before = node.inputs[0]
+        if before is None or before not in file.rank or not has_known_sizes(before):
+            break
+        value = before
+        origins.append(value)
+    return origins
 
 
 def has_known_sizes(value: Value) -> bool:
