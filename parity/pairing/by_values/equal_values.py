@@ -6,12 +6,13 @@ before the value is used in several places; one that only enters a Cell is the l
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ....runtime.ir.types import Value
 from ...correspondence.distances import EXACT, distance
-from ...sides.records import INPUT, OUTPUT
+from ...results.cell_report import is_inside
+from ...sides.records import INPUT, OUTPUT, Key
 from .crossings import Crossing
 from .file_values import FileValues
 from .flat import COPYING
@@ -52,7 +53,7 @@ def settle(
 
 
 def _divide_results(file: FileValues, places: dict[Crossing, Value], output: Mapping[tuple[str, int], Value]) -> None:
-    """Give equal results that several Cells compute for themselves places of their own, in the order of computation.
+    """Give equal results that several Cells compute for themselves places of their own.
 
     They are one crossing, and so would be one value, through which the gradients of all would pass. They are divided if
     the file computes as many equal values that don't depend on one another. If it computes fewer, as where one of them
@@ -70,6 +71,7 @@ def _divide_results(file: FileValues, places: dict[Crossing, Value], output: Map
             del places[crossing]
         if len(values) != len(groups):
             continue
+        values = _by_cells_around(file, groups, values, output)
         parts = [crossing, *(replace(crossing, keys=list(group), computations=[group]) for group in groups[1:])]
         for key in [key for key in crossing.keys if key.kind == INPUT]:
             end = output.get(key[:2])
@@ -80,6 +82,35 @@ def _divide_results(file: FileValues, places: dict[Crossing, Value], output: Map
         crossing.keys[:] = [key for key in crossing.keys if not any(key in group for group in groups[1:])]
         crossing.computations = groups[:1]
         places.update(zip(parts, values, strict=True))
+
+
+def _by_cells_around(
+    file: FileValues, groups: Sequence[Sequence[Key]], values: Sequence[Value], output: Mapping[tuple[str, int], Value]
+) -> list[Value]:
+    """Return equal values in the order of the computations that they belong to.
+
+    What the Cells around a computation return depends on its value. Where that leaves several, or none for one of the
+    computations, they are in the order in which the file computes them.
+
+    Args:
+        file: the values of the file.
+        groups: the results of the computations, in the order of the module.
+        values: as many values, in the order of the file.
+        output: the places of the results of calls.
+    """
+    fitting = []
+    for group in groups:
+        ends = [
+            place for (path, _), place in output.items() if path != group[0].path and is_inside(group[0].path, path)
+        ]
+        fitting.append([value for value in values if all(end in file.flat.after(value) for end in ends)])
+    chosen: dict[int, Value] = {}
+    for number in sorted(range(len(groups)), key=lambda number: len(fitting[number])):
+        free = [value for value in fitting[number] if value not in chosen.values()]
+        if not free:
+            return list(values)
+        chosen[number] = free[0]
+    return [chosen[number] for number in range(len(groups))]
 
 
 def _divide(file: FileValues, places: dict[Crossing, Value], output: Mapping[tuple[str, int], Value]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -65,3 +68,59 @@ def test_each_of_several_equal_results_has_its_own_gradient() -> None:
 def test_the_layer_of_the_one_that_differs_is_accused() -> None:
     # which of three equal results the two others are is not known, so the Cell around them is the smallest
     assert compared(eps=1e-2).failing == ["layers.1"]
+
+
+class Branches(nn.Module):
+    """Branches that take the same tensor, each with a norm of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 6), nn.Linear(6, 4)
+        self.branches = nn.ModuleList(Branch(width) for width in (7, 9, 11))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        return self.last(torch.tanh(sum(branch(x) for branch in self.branches)))
+
+
+class Branch(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(6), nn.Linear(6, width), nn.Linear(width, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(torch.relu(self.up(self.norm(x))))
+
+
+class Backwards(nn.Module):
+    """The same, which computes the last branch first."""
+
+    def __init__(self, reference: Branches) -> None:
+        super().__init__()
+        layers = copy.deepcopy(reference)
+        self.start, self.end = layers.first, layers.last
+        self.n, self.u, self.d = (
+            nn.ModuleList(getattr(branch, name) for branch in reversed(layers.branches))
+            for name in ("norm", "up", "down")
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, total = self.start(x), torch.zeros(())
+        for norm, up, down in zip(self.n, self.u, self.d, strict=True):
+            total = total + down(up(norm(x)).relu())
+        return self.end(total.tanh())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "failing"),
+    [("", []), ("u.0.weight", ["branches.2.up"]), ("n.0.weight", ["branches.2.norm"]), ("start.weight", ["first"])],
+)
+def test_equal_results_of_branches_in_another_order(wrong: str, failing: list[str]) -> None:
+    torch.manual_seed(0)
+    reference = Branches().eval()
+    port = Backwards(reference).eval()
+    if wrong:
+        port.get_parameter(wrong).data.mul_(1.3).add_(0.1)
+    report = parity.compare(reference, port, (torch.randn(4, 6),))
+    assert report.failing == failing, str(report)
+    assert failing or len(report.cells) - sum(cell.status == "unpaired" for cell in report.cells.values()) == 15
