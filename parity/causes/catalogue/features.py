@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Value, is_floating
 from ....runtime.ops import shaping, slicing
 from ....runtime.tracing import SymbolicTensor
 from ...results.cause import Cause
-from ...sides.records import OUTPUT_GRADIENT
+from ...sides.records import INPUT_GRADIENT, OUTPUT_GRADIENT
 from ..cell_program import CellProgram
 from ..evidence import Evidence
 from ..naming import name_of_value
@@ -58,11 +58,14 @@ def heads(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
 
 
 def by_heads(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
-    """Yield what Cells inside return in parts, such as queries, keys and values, read head by head, or the reverse."""
-    for value in _returned(cell):
-        sizes = value.type.sizes
-        for count, name_of_parts in COUNTS.items():
-            for heads in _numbers_of_heads(cell.program, sizes[-1] if sizes else 0, count):
+    """Yield what Cells inside return, or what the Cell takes, in parts that are read head by head, or the reverse.
+
+    Parts are queries, keys and values, say. They lie along the last axis, or along that of channels.
+    """
+    for value in [*_returned(cell), *_taken(cell)]:
+        sizes = value.type.sizes or ()
+        for axis, (count, name_of_parts) in product(_axes_of_features(sizes), COUNTS.items()):
+            for heads in _numbers_of_heads(cell.program, sizes[axis], count):
                 for in_parts in (True, False):
                     orders = (f"as {name_of_parts} with all heads each", f"head by head, with {count} parts each")
                     in_candidate, in_reference = orders if in_parts else orders[::-1]
@@ -72,7 +75,7 @@ def by_heads(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
                         f"{in_reference} in the reference, as if rows of the weight were not permuted",
                         "permute the rows of the weight, or divide the features as the reference does",
                     )
-                    change = partial(_divided, count, heads, in_parts)
+                    change = partial(_divided, axis, count, heads, in_parts)
                     yield Hypothesis(cause, partial(with_changed_value, cell.program, value, change))
 
 
@@ -90,13 +93,23 @@ def axes(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
                 yield Hypothesis(cause, partial(with_changed_value, cell.program, value, partial(_turned, axis, other)))
 
 
+def _axes_of_features(sizes: tuple[int, ...]) -> list[int]:
+    """Return the axes along which features may lie."""
+    return [axis for axis in dict.fromkeys((len(sizes) - 1, 1)) if 0 <= axis < len(sizes)]
+
+
 def _numbers_of_heads(program: Program, size: int, count: int) -> list[int]:
-    """Return the numbers of heads into which the program divides parts of a size, or all of it."""
+    """Return the numbers of heads into which the program divides parts of a size, or all of it.
+
+    Some programs count the heads of all samples along one axis.
+    """
     numbers: dict[int, None] = {}
     for node in program.nodes:
-        after = node.outputs[0].type.sizes if node.op == "reshape" else None
-        if after is not None and len(after) > 1 and size % count == 0:
-            for heads in (n for n in after if n > 1 and n * count < size and size % (n * count) == 0):
+        before = node.inputs[0].type.sizes if node.op == "reshape" and node.inputs[0] is not None else None
+        after = node.outputs[0].type.sizes
+        if before and after and len(after) > 1 and size % count == 0:
+            of_samples = [after[0] // before[0]] if before[0] and after[0] % before[0] == 0 else []
+            for heads in (n for n in (*after, *of_samples) if n > 1 and n * count < size and size % (n * count) == 0):
                 numbers[heads] = None
     return list(numbers)
 
@@ -108,6 +121,16 @@ def _returned(cell: CellProgram) -> list[Value]:
         value
         for value, key in pairs
         if key is not None and key.kind == OUTPUT_GRADIENT and key.path != cell.path and is_floating(value.dtype)
+    ]
+
+
+def _taken(cell: CellProgram) -> list[Value]:
+    """Return the floating-point values that a Cell takes."""
+    pairs = zip(cell.program.inputs, cell.input_keys, strict=True)
+    return [
+        value
+        for value, key in pairs
+        if key is not None and key.kind == INPUT_GRADIENT and key.path == cell.path and is_floating(value.dtype)
     ]
 
 
@@ -148,14 +171,14 @@ def _exchanged(size: int, as_pairs: bool, x: SymbolicTensor) -> SymbolicTensor:
     return result
 
 
-def _divided(count: int, heads: int, in_parts: bool, x: SymbolicTensor) -> SymbolicTensor:
+def _divided(axis: int, count: int, heads: int, in_parts: bool, x: SymbolicTensor) -> SymbolicTensor:
     shape = x.value.type.sizes
     assert shape is not None, "only values of known shapes have heads"
     parts = (count, heads) if in_parts else (heads, count)
-    wide = shaping.reshape(x, shape=(*shape[:-1], *parts, shape[-1] // (count * heads)))
-    rank = len(shape) + 2
-    turned = shaping.transpose(wide, permutation=(*range(rank - 3), rank - 2, rank - 3, rank - 1))
-    result: SymbolicTensor = shaping.reshape(turned, shape=shape)
+    wide = shaping.reshape(x, shape=(*shape[:axis], *parts, shape[axis] // (count * heads), *shape[axis + 1 :]))
+    order = list(range(len(shape) + 2))
+    order[axis : axis + 2] = axis + 1, axis
+    result: SymbolicTensor = shaping.reshape(shaping.transpose(wide, permutation=tuple(order)), shape=shape)
     return result
 
 

@@ -17,7 +17,8 @@ from .divided_batches import divide_batches
 from .divided_products import divide_products
 from .file_values import FileValues
 from .flat import FlatProgram
-from .joined_values import Joined, JoinFinder, with_joined
+from .join_finder import JoinFinder
+from .joined_values import Joined, with_joined
 from .moved_cells import Moves, find_moves
 from .places import PlaceFinder, Places
 from .regrouped_sums import with_biases_added_first

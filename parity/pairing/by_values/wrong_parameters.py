@@ -135,7 +135,7 @@ def _of_call(
     parameters = {n: p.data for n, p in cell.program.parameters.items() if n in additional}
     if not parameters or is_right(cell, {}, truth):
         return {}
-    for arrangements in itertools.islice(_arrangements(parameters, free), MOST_TRIALS):
+    for arrangements in _arrangements(parameters, free):
         given = {name: arrangement.arrange(free) for name, arrangement in arrangements.items()}
         if is_right(cell, given, truth):
             return {name: replace(arrangement, cell=number) for name, arrangement in arrangements.items()}
@@ -143,9 +143,23 @@ def _of_call(
 
 
 def _arrangements(parameters: Mapping[str, Array], free: Mapping[str, Array]) -> Iterator[dict[str, Arrangement]]:
-    """Yield arrangements for all of these parameters that take each row of some of the module's once."""
+    """Yield arrangements for all of these parameters that take each row of some of the module's once.
+
+    First those in which matrices are read alike and biases are in the order of their matrices: one mistake moves both.
+    """
     ways = {name: list(_ways(name, array.shape, free)) for name, array in parameters.items()}
     possible = {name: options for name, options in ways.items() if options}
+    tried = set[tuple[int, ...]]()
+    for alike in (True, False):
+        for arrangements in itertools.islice(_combined(possible, alike=alike), MOST_TRIALS):
+            identity = tuple(map(id, arrangements.values()))
+            if identity not in tried:
+                tried.add(identity)
+                yield arrangements
+
+
+def _combined(possible: Mapping[str, Sequence[Arrangement]], *, alike: bool) -> Iterator[dict[str, Arrangement]]:
+    """Yield one of the arrangements for each parameter, together."""
     steps = itertools.count()
 
     def extended(
@@ -158,12 +172,24 @@ def _arrangements(parameters: Mapping[str, Array], free: Mapping[str, Array]) ->
                 yield dict(chosen)
             return
         for way in possible[names[0]]:
+            if alike and not _goes_with(way, list(chosen.values())):
+                continue
             rows = {(s.name, row) for n, s in enumerate(way.sources) for row in way.rows_of(n).tolist()}
             if next(steps) < MOST_STEPS and taken.isdisjoint(rows):
                 yield from extended(names[1:], {**chosen, names[0]: way}, taken | rows)
 
     if possible:
-        yield from extended(list(possible), {}, set())
+        by_width = sorted(possible, key=lambda name: len(possible[name][0].columns) == 1)  # biases after their matrices
+        yield from extended(by_width, {}, set())
+
+
+def _goes_with(way: Arrangement, chosen: Sequence[Arrangement]) -> bool:
+    """Whether a matrix is read as those of its shape before it, or a bias has the rows of the matrix of its number."""
+    if len(way.columns) > 1:
+        return all(way.layout == other.layout for other in chosen if other.layout.source == way.layout.source)
+    matrices = [other for other in chosen if len(other.columns) > 1 and len(other.rows) == len(way.rows)]
+    number = sum(len(other.columns) == 1 and len(other.rows) == len(way.rows) for other in chosen)
+    return number >= len(matrices) or np.array_equal(matrices[number].rows, way.rows)
 
 
 def _ways(name: str, shape: tuple[int, ...], free: Mapping[str, Array]) -> Iterator[Arrangement]:

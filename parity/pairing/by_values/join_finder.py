@@ -1,0 +1,152 @@
+"""The tensors of a module that a file has in several values, one after the other along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ....runtime.ir.types import Value
+from ....runtime.namespace import Namespace
+from ...correspondence.distances import ROUNDED, distance
+from ...correspondence.layouts import Layout
+from .crossings import Crossing
+from .divided_axes import DivisionFinder
+from .file_values import FileValues
+from .joined_values import Joined
+from .loop_steps import values_of_turns
+
+PRODUCTS = ("linear", "matmul", "add", "conv")
+MOST_PARTS = 4
+MOST_STACKED = 64
+"""The most parts without the axis along which the module has them, such as heads or experts."""
+
+
+class JoinFinder:
+    """Finds the tensors of the module that agree with several values of a file, one after the other.
+
+    Where one part is wrong, the others say which value it is: the one that is computed from the same input.
+
+    Args:
+        file: the values of the file's program.
+        of_shape: those that are floating-point numbers of known sizes, by shape.
+    """
+
+    def __init__(self, file: FileValues, of_shape: Mapping[tuple[int, ...], Sequence[Value]]) -> None:
+        self.file = file
+        self.of_shape = of_shape
+        self.names = Namespace((value.name for value in file.values), first=1)
+        self.taken: set[Value] = set()
+        self.division = DivisionFinder(file, of_shape)
+
+    def find(self, tensor: Crossing) -> Joined | None:
+        """Return the parts of a tensor; None if the file doesn't have them."""
+        for axis in reversed(range(len(tensor.shape))):
+            parts = self._parts(tensor, axis) or self._stacked(tensor, axis)
+            if parts is not None and self.taken.isdisjoint(parts):
+                return self._joined(parts, axis, tensor.shape)
+        for axis in range(len(tensor.shape)):
+            divided = self.division.find(tensor, axis, self.taken)
+            if divided is not None:
+                self.taken.update(value for value, _ in divided.parts)
+                return Joined.of(divided.parts, divided.axis, tensor.shape, self.names)
+        return None
+
+    def _joined(self, parts: Sequence[Value], axis: int, shape: tuple[int, ...]) -> Joined:
+        """Return values joined along an axis, which each has, or which each lacks."""
+        self.taken.update(parts)
+        has_axis = len(self.file.values[parts[0]][0].shape) == len(shape)
+        layouts = []
+        for part in parts:
+            own = self.file.values[part][0].shape
+            piece = own if has_axis else (*shape[:axis], 1, *shape[axis + 1 :])
+            layouts.append(Layout(own, own, tuple(range(len(own))), piece))
+        return Joined.of(list(zip(parts, layouts, strict=True)), axis, shape, self.names)
+
+    def suppose(self, tensor: Crossing) -> list[Joined]:
+        """Return values of the turns of a loop that may be a tensor at the places along an axis.
+
+        Behind a wrong value, no turn agrees.
+        """
+        joined_values: list[Joined] = []
+        for axis in reversed(range(len(tensor.shape))):
+            shape = (*tensor.shape[:axis], *tensor.shape[axis + 1 :])
+            if 2 <= tensor.shape[axis] <= MOST_STACKED:
+                for parts in values_of_turns(self.file, shape, tensor.shape[axis]):
+                    if self.taken.isdisjoint(parts):
+                        joined_values.append(self._joined(parts, axis, tensor.shape))
+        return joined_values
+
+    def _stacked(self, tensor: Crossing, axis: int) -> tuple[Value, ...] | None:
+        """Return the values that are the tensor at each place along an axis."""
+        if not 2 <= tensor.shape[axis] <= MOST_STACKED:
+            return None
+        parts: list[Value] = []
+        for place in range(tensor.shape[axis]):
+            pieces = [np.take(array, place, axis) for array in tensor.arrays]
+            values = (v for v in self.of_shape.get(pieces[0].shape, []) if v not in parts)
+            same = next((v for v in values if distance(self.file.values[v], pieces) <= ROUNDED), None)
+            if same is None:
+                return None
+            parts.append(same)
+        return tuple(parts)
+
+    def _parts(self, tensor: Crossing, axis: int) -> tuple[Value, ...] | None:
+        size = tensor.shape[axis]
+        at: dict[int, Value] = {}
+        for shape, values in self.of_shape.items():
+            if len(shape) != len(tensor.shape) or not 0 < shape[axis] < size:
+                continue
+            if any(a != b for number, (a, b) in enumerate(zip(shape, tensor.shape, strict=True)) if number != axis):
+                continue
+            for start in range(0, size - shape[axis] + 1, shape[axis]):
+                pieces = [np.take(array, range(start, start + shape[axis]), axis) for array in tensor.arrays]
+                same = next((v for v in values if distance(self.file.values[v], pieces) <= ROUNDED), None)
+                if same is not None:
+                    at.setdefault(start, same)
+        parts: list[Value | None] = []
+        sizes: list[int] = []
+        width = min((int(self.file.values[part][0].shape[axis]) for part in at.values()), default=size)
+        start = 0
+        while start < size:
+            part = at.get(start)
+            end = min((other for other in at if other > start), default=size)
+            length = min(end - start, width) if part is None else int(self.file.values[part][0].shape[axis])
+            parts.append(part)
+            sizes.append(length)
+            start += length
+        if start != size or not 2 <= len(parts) <= MOST_PARTS or not at:
+            return None
+        return self._completed(parts, sizes, tensor.shape, axis)
+
+    def _completed(
+        self, parts: Sequence[Value | None], sizes: Sequence[int], shape: tuple[int, ...], axis: int
+    ) -> tuple[Value, ...] | None:
+        """Return the parts, with the values that may be the missing ones, in the order in which they are computed."""
+        known = [part for part in parts if part is not None]
+        inputs = {self._input_of(part) for part in known} - {None}
+        missing = [size for part, size in zip(parts, sizes, strict=True) if part is None]
+        part_shapes = {tuple(size if n == axis else own for n, own in enumerate(shape)) for size in missing}
+        siblings = [
+            value
+            for other in part_shapes
+            for value in self.of_shape.get(other, [])
+            if value not in known and self._input_of(value) in inputs and self._is_last(value)
+        ]
+        siblings.sort(key=self.file.rank.__getitem__)
+        if [self.file.values[value][0].shape[axis] for value in siblings] != missing:
+            return None
+        free = iter(siblings)
+        return tuple(next(free) if part is None else part for part in parts)
+
+    def _input_of(self, value: Value) -> Value | None:
+        """Return what a product is computed from, also one to which a bias was added; None for other values."""
+        node = self.file.flat.program.producers.get(value)
+        if node is None or node.op not in PRODUCTS or node.inputs[0] is None:
+            return None
+        return self._input_of(node.inputs[0]) or node.inputs[0] if node.op == "add" else node.inputs[0]
+
+    def _is_last(self, value: Value) -> bool:
+        """Whether no bias is added to a product any more."""
+        following = (out for node in self.file.flat.consumers.get(value, []) for out in node.outputs)
+        return all(self._input_of(out) is not self._input_of(value) for out in following)
