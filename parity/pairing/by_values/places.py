@@ -138,8 +138,11 @@ class PlaceFinder:
         return [tensor for tensor in self.tensors if tensor not in self.places.of]
 
     def _unplaced_numbers(self) -> list[Crossing]:
-        """Return the tensors that differ from sample to sample: with others, too little of what follows agrees."""
-        return [tensor for tensor in self._unplaced() if tensor.floating and tensor.varies]
+        """Return the tensors that differ from sample to sample, or are trained, as a norm of a table of positions is.
+
+        With other constants, too little of what follows agrees.
+        """
+        return [tensor for tensor in self._unplaced() if tensor.can_have_a_place]
 
     def _match_all(self) -> None:
         """Give places to all tensors that agree with values."""
