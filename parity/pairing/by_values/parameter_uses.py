@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import heapq
+import sys
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,7 +21,8 @@ def cells_of_nodes(flat: FlatProgram, parameters: Mapping[str, Array]) -> dict[N
     """Return, for each node that uses parameters beside other operands, the paths of the Cells that have them.
 
     None stands for a node with a parameter that isn't the module's. Where several parameters have the same numbers,
-    as norms have at first, and file and module have as many of them, they are the same in the order of use.
+    as norms have at first, and file and module have as many of them, they are the same in the order of use; branches,
+    which a file may compute in any order, are used in that of the module.
 
     Args:
         flat: the file's program.
@@ -33,19 +36,67 @@ def cells_of_nodes(flat: FlatProgram, parameters: Mapping[str, Array]) -> dict[N
     of_module: dict[bytes, list[str]] = {}
     for name, array in parameters.items():
         of_module.setdefault(fingerprint(array), []).append(name)
-    names: dict[Value, set[str]] = {}
-    for elements in of_file.keys() & of_module.keys():
-        if len(of_file[elements]) == len(of_module[elements]):
-            names |= {v: {name} for v, name in zip(of_file[elements], of_module[elements], strict=True)}
+    both = [(of_file[elements], of_module[elements]) for elements in of_file.keys() & of_module.keys()]
+    names = {values[0]: {same[0]} for values, same in both if len(values) == len(same) == 1}
     joined = [value for elements, values in of_file.items() if elements not in of_module for value in values]
     parts = [name for elements, same in of_module.items() if elements not in of_file for name in same]
     names |= _of_joined({value: data[value] for value in joined}, {name: parameters[name] for name in parts})
+    equal = [(values, same) for values, same in both if len(values) == len(same) > 1]
+    if equal:
+        numbers = {name: number for number, name in enumerate(parameters)}
+        known = {
+            node: [numbers[name] for value in values for name in names.get(value, ())] for node, values in used.items()
+        }
+        order = _order_of_module(flat, known)
+        first_use: dict[Value, int] = {}
+        for node in order:
+            for value in used.get(node, ()):
+                first_use.setdefault(value, len(first_use))
+        for values, same in equal:
+            names |= {v: {name} for v, name in zip(sorted(values, key=first_use.__getitem__), same, strict=True)}
     return {
         node: {name.rpartition(".")[0] for value in values for name in names[value]}
         if all(value in names for value in values)
         else None
         for node, values in used.items()
     }
+
+
+def _order_of_module(flat: FlatProgram, known: Mapping[Node, Sequence[int]]) -> list[Node]:
+    """Return the nodes in the order of the module, as far as they depend on each other in it.
+
+    Of those that could be next, the next is the one that the earliest parameter of the module waits for, and then the
+    one that depends on the earliest.
+
+    Args:
+        flat: the file's program.
+        known: the numbers of the parameters that nodes use, in the order in which the module uses them.
+    """
+    nodes = flat.program.nodes
+    producers = {value: number for number, node in enumerate(nodes) for value in node.outputs}
+    before = [sorted({producers[v] for v in node.inputs if v in producers}) for node in nodes]
+    after: list[list[int]] = [[] for _ in nodes]
+    latest: list[int] = []
+    for number, node in enumerate(nodes):
+        latest.append(max([*known.get(node, ()), *(latest[earlier] for earlier in before[number])], default=-1))
+        for earlier in before[number]:
+            after[earlier].append(number)
+    awaited = [0] * len(nodes)
+    for number in reversed(range(len(nodes))):
+        own = known.get(nodes[number], ())
+        awaited[number] = min([*own, *(awaited[later] for later in after[number])], default=sys.maxsize)
+    missing = [len(earlier) for earlier in before]
+    ready = [(awaited[n], latest[n], n) for n in range(len(nodes)) if not missing[n]]
+    heapq.heapify(ready)
+    order: list[Node] = []
+    while ready:
+        number = heapq.heappop(ready)[2]
+        order.append(nodes[number])
+        for later in after[number]:
+            missing[later] -= 1
+            if not missing[later]:
+                heapq.heappush(ready, (awaited[later], latest[later], later))
+    return order
 
 
 def _used_by(flat: FlatProgram) -> dict[Node, list[Value]]:
