@@ -63,9 +63,9 @@ def _change_field(message: Message, field: FieldDescriptor, random: Random) -> N
         case 1:
             value.append(copy.deepcopy(value[at]))
         case 2:
-            other = random.randrange(len(value))
+            target = random.randrange(len(value))
             items = [copy.deepcopy(item) for item in value]
-            items[at], items[other] = items[other], items[at]
+            items[at], items[target] = items[target], items[at]
             message.ClearField(field.name)
             value.extend(items)
         case _ if field.message_type is None:

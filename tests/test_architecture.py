@@ -153,10 +153,10 @@ def folder_cycles(root: Path, room: str) -> list[list[str]]:
             imported.setdefault(folder, set()).update(others)
 
     def path_to(goal: str, folder: str, passed: set[str]) -> list[str]:
-        for other in sorted(imported.get(folder, ())):
-            if other == goal:
+        for neighbour in sorted(imported.get(folder, ())):
+            if neighbour == goal:
                 return [folder, goal]
-            if other not in passed and (rest := path_to(goal, other, passed | {other})):
+            if neighbour not in passed and (rest := path_to(goal, neighbour, passed | {neighbour})):
                 return [folder, *rest]
         return []
 

@@ -283,8 +283,8 @@ class _Finder(ast.NodeVisitor):
         name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
         owner = ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
         keywords = {keyword.arg: keyword.value for keyword in node.keywords}
-        own = not owner and name in self.own and name != "named_tuple"
-        if name in CALLS and not own:
+        is_own = not owner and name in self.own and name != "named_tuple"
+        if name in CALLS and not is_own:
             self.add(node, name)
         if name in ATTRIBUTES and not _is_written(*node.args[1:2]):
             self.add(node, name)

@@ -74,9 +74,9 @@ def test_a_value_may_be_written_in_several_ways() -> None:
 
 
 def test_another_cause_named_first_is_wrong() -> None:
-    other = _cause(attribute="momentum")
-    assert judge(_case(EPS), Finding(True, frozenset("a"), {"a": [_cause(), other]})).cause
-    assert not judge(_case(EPS), Finding(True, frozenset("a"), {"a": [other, _cause()]})).cause
+    wrong_cause = _cause(attribute="momentum")
+    assert judge(_case(EPS), Finding(True, frozenset("a"), {"a": [_cause(), wrong_cause]})).cause
+    assert not judge(_case(EPS), Finding(True, frozenset("a"), {"a": [wrong_cause, _cause()]})).cause
 
 
 def test_of_two_faults_both_must_be_named() -> None:

@@ -119,8 +119,8 @@ def test_coverage_counts_cells_that_were_compared_and_tied_parameters_once() -> 
         "b": cell(("parameter gradient", "b.weight"), presence="unpaired"),
         "c": cell(("output", "result")),
     }
-    said = coverage(module, SimpleNamespace(cells=cells))
-    assert said == {"cells_paired": [1, 2], "gradients_compared": [2, 3]}
+    shares = coverage(module, SimpleNamespace(cells=cells))
+    assert shares == {"cells_paired": [1, 2], "gradients_compared": [2, 3]}
     cells["b"].presence = "not reached"
     assert coverage(module, SimpleNamespace(cells=cells))["cells_paired"] == [1, 1]
     assert coverage(module, None) == {"cells_paired": [0, 2], "gradients_compared": [0, 3]}

@@ -593,17 +593,17 @@ def test_a_gradient_in_forward_is_what_is_refused(module: type[nn.Module]) -> No
 
 def test_a_program_has_its_own_parameters_or_reads_the_modules() -> None:
     module, x = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).eval(), torch.ones(2, 3)
-    own, shared = from_torch(module, (x,)), from_torch(module, (x,), copy=False)
-    before = own(x)
+    copied, shared = from_torch(module, (x,)), from_torch(module, (x,), copy=False)
+    before = copied(x)
     np.testing.assert_array_equal(shared(x), before)
     with torch.no_grad():
         module[0].weight.mul_(2)
         module[1].running_mean.add_(1)
-    np.testing.assert_array_equal(own(x), before)
+    np.testing.assert_array_equal(copied(x), before)
     array = shared.parameters["0.weight"].data
     np.testing.assert_array_equal(array, module[0].weight.detach().numpy())
     assert np.shares_memory(array, module[0].weight.detach().numpy())
-    np.testing.assert_array_equal(shared.buffers["1.running_mean"].data, own.buffers["1.running_mean"].data)
+    np.testing.assert_array_equal(shared.buffers["1.running_mean"].data, copied.buffers["1.running_mean"].data)
     with pytest.raises(ValueError, match="read-only"):
         array += 1
 

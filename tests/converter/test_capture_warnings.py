@@ -119,6 +119,6 @@ def test_a_buffer_that_the_first_call_makes_is_told() -> None:
     module(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        again = from_torch(module, (X,))
-    for captured in (program, again):
+        second_program = from_torch(module, (X,))
+    for captured in (program, second_program):
         np.testing.assert_array_equal(captured(X.numpy()), module(X).numpy())

@@ -94,7 +94,7 @@ def test_the_cache_that_was_given_is_left_as_it_was() -> None:
     cache = _filled()
     before = [key.clone() for key in cache.keys]
     converter.from_torch(Decoder(), (torch.randn(2, 1, 4),), {"cache": cache})
-    assert all(torch.equal(key, other) for key, other in zip(cache.keys, before, strict=True))
+    assert all(torch.equal(key, key_before) for key, key_before in zip(cache.keys, before, strict=True))
 
 
 class Draws(nn.Module):

@@ -145,8 +145,8 @@ def test_saved_printed_and_retyped(module_class: type[nn.Module], tmp_path: Any)
     loaded = runtime.load(tmp_path / "net.cell")
     assert str(loaded) == str(program)
     assert "program " in str(program).partition("(root)")[2]
-    for array, again in zip(flat(program(x)), flat(loaded(x)), strict=True):
-        np.testing.assert_array_equal(array, again)
+    for array, array_of_loaded in zip(flat(program(x)), flat(loaded(x)), strict=True):
+        np.testing.assert_array_equal(array, array_of_loaded)
     wide = program.astype("float64")
     runtime.verify(wide)
     assert all(output.dtype == np.float64 for output in flat(wide(x.double())))

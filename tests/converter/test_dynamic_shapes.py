@@ -56,9 +56,9 @@ def test_the_batch_varies_whatever_the_example_has(kwargs: dict[str, Tensor], dy
     module = Masked()
     program = from_torch(module, (X[:batch],), given, dynamic_shapes=dynamic_shapes)
     assert isinstance(program.inputs[0].shape[0], SymbolicDim)
-    other = {name: x if name in fixed else torch.cat([x, x]) for name, x in kwargs.items()}
+    doubled = {name: x if name in fixed else torch.cat([x, x]) for name, x in kwargs.items()}
     x = torch.cat([X, X])
-    np.testing.assert_allclose(program(x, **other), module(x, **other).detach().numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(program(x, **doubled), module(x, **doubled).detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_one_sample_with_a_dynamic_batch_is_compared() -> None:

@@ -35,11 +35,11 @@ def floats(*shape: int) -> Array:
 
 def causal(q: Any, k: Any, v: Any, past: int = 0, left: int = -1, right: int = -1, scale: Any = None) -> Any:
     """Attention to keys up to `past` after the query's own, within a window; heads of queries share those of keys."""
-    own = torch.arange(q.shape[2])[:, None] + past
+    positions = torch.arange(q.shape[2])[:, None] + past
     places = torch.arange(k.shape[2])
-    allowed = places <= own
-    allowed = allowed & (places >= own - left) if left >= 0 else allowed
-    allowed = allowed & (places <= own + right) if right >= 0 else allowed
+    allowed = places <= positions
+    allowed = allowed & (places >= positions - left) if left >= 0 else allowed
+    allowed = allowed & (places <= positions + right) if right >= 0 else allowed
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, allowed, scale=scale, enable_gqa=True)
 
 
@@ -408,8 +408,8 @@ def test_the_newest_version_of_each_operator_is_known(operator: str, version: in
     load_all()
     translation = TABLE["", operator]
     text = (translation.function.__doc__ or "").partition("->")[0]
-    said = [int(number) for number in re.findall(r"(?:-|\.\.)(\d+)\(", text)]
-    assert max(said) >= version
+    versions = [int(number) for number in re.findall(r"(?:-|\.\.)(\d+)\(", text)]
+    assert max(versions) >= version
     if translation.open:
         return
     schema = onnx.defs.get_schema(operator, version)

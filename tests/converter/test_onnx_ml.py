@@ -73,7 +73,7 @@ def test_label_encoder() -> None:
 
 
 @pytest.mark.parametrize(
-    ("node", "said"),
+    ("node", "message"),
     [
         ('y = ai.onnx.ml.LabelEncoder<keys_floats = [1.0], values_strings = ["a"]>(x)', "labels that are strings"),
         ("y = ai.onnx.ml.LabelEncoder<keys_floats = [1.0, 2.0], values_floats = [1.0]>(x)", "given 2 and 1"),
@@ -87,8 +87,8 @@ def test_label_encoder() -> None:
         ),
     ],
 )
-def test_what_is_refused(node: str, said: str) -> None:
-    with pytest.raises(CellbridgeError, match=said):
+def test_what_is_refused(node: str, message: str) -> None:
+    with pytest.raises(CellbridgeError, match=message):
         from_onnx(model(node, X, "float[n, k] y"))
 
 
@@ -135,7 +135,7 @@ def test_support_vectors(kernel: str, one_class: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("node", "said"),
+    ("node", "message"),
     [
         ("y = ai.onnx.ml.Imputer<imputed_value_floats = [0.5, 1.0]>(x)", "or 3, given 2"),
         ("y = ai.onnx.ml.Imputer(x)", "or 3, given 0"),
@@ -148,6 +148,6 @@ def test_support_vectors(kernel: str, one_class: int) -> None:
         ("y = ai.onnx.ml.SVMRegressor<coefficients = [1.0, 2.0, 3.0]>(x)", "and 0 rho"),
     ],
 )
-def test_features_that_are_refused(node: str, said: str) -> None:
-    with pytest.raises(CellbridgeError, match=said):
+def test_features_that_are_refused(node: str, message: str) -> None:
+    with pytest.raises(CellbridgeError, match=message):
         from_onnx(model(node, X, "float[n, k] y"))

@@ -234,7 +234,7 @@ CONSTANTS = {"s": scale(0.02), "z": point(np.uint8), "v": np.float32([1, 2, 3, 4
 
 
 @pytest.mark.parametrize(
-    ("operator", "names", "options", "said"),
+    ("operator", "names", "options", "message"),
     [
         ("QLinearAdd", ["x", "s", "z", "x"], {}, "its scale, is missing"),
         ("QLinearAdd", ["x", "s", "z", "x", "s", "z"], {}, "scale of the result is missing"),
@@ -254,6 +254,6 @@ CONSTANTS = {"s": scale(0.02), "z": point(np.uint8), "v": np.float32([1, 2, 3, 4
         ("MatMulNBits", ["x", "w", "s"], {"K": 32, "N": 2, "block_size": 16}, "MatMulNBits"),
     ],
 )
-def test_nodes_that_can_not_be(operator: str, names: list[str], options: dict[str, Any], said: str) -> None:
-    with pytest.raises(CellbridgeError, match=said):
+def test_nodes_that_can_not_be(operator: str, names: list[str], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(CellbridgeError, match=message):
         from_onnx(model(operator, names, X8, CONSTANTS, **options))

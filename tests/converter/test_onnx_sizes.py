@@ -101,7 +101,7 @@ def test_given_shapes_are_decided_on_import() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shapes", "said"),
+    ("shapes", "message"),
     [
         ({"u": (1,)}, "no input 'u': it takes x, z"),
         ({"x": (2,)}, r"'x' of the model is float32\[n, 4\]: it can't have the shape \[2\]"),
@@ -110,9 +110,9 @@ def test_given_shapes_are_decided_on_import() -> None:
         ({"x": (2, 4), "z": (3,)}, r"'z' of the model is float32\[n\]: it can't have the shape \[3\]"),
     ],
 )
-def test_shapes_that_do_not_fit(shapes: Any, said: str) -> None:
+def test_shapes_that_do_not_fit(shapes: Any, message: str) -> None:
     graph = "net (float[n, 4] x, float[n] z) => (float[n, 4] y) { y = Neg(x) }"
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         from_onnx(model(graph), shapes=shapes)
 
 

@@ -116,10 +116,12 @@ def test_sizes_of_a_split_are_written_without_a_number_of_outputs() -> None:
     agrees(graph, {"x": floats(5, 3), "k": np.array([1, 4])})
 
 
-@pytest.mark.parametrize(("size", "position", "said"), [(2, 2, "within"), (2, -3, "within"), (0, 0, ""), (-1, 0, "")])
-def test_positions_and_sizes_that_there_are_not_are_errors(size: int, position: int, said: str) -> None:
+@pytest.mark.parametrize(
+    ("size", "position", "message"), [(2, 2, "within"), (2, -3, "within"), (0, 0, ""), (-1, 0, "")]
+)
+def test_positions_and_sizes_that_there_are_not_are_errors(size: int, position: int, message: str) -> None:
     program = from_onnx(model(SCALAR.format(axis=0)))
-    with pytest.raises(CellbridgeError, match=said):
+    with pytest.raises(CellbridgeError, match=message):
         program(floats(4, 3), np.array(size), np.array(position))
 
 

@@ -255,8 +255,8 @@ HOSTILE_NUMBERED = {
 
 @pytest.mark.parametrize("name", HOSTILE_NUMBERED)
 def test_numbered_trees_that_are_none(name: str) -> None:
-    changed, said = HOSTILE_NUMBERED[name]
-    with pytest.raises(CellbridgeError, match=said):
+    changed, message = HOSTILE_NUMBERED[name]
+    with pytest.raises(CellbridgeError, match=message):
         from_onnx(model("TreeEnsemble", numbered(np.random.default_rng(0), **changed), 5))
 
 
@@ -287,7 +287,7 @@ def test_listed_trees_that_are_none(name: str) -> None:
     rng = np.random.default_rng(0)
     nodes = listed(rng, ["BRANCH_LEQ"])
     attributes = {**nodes, **weights(rng, nodes, [0], "target", normal)}
-    change, said = HOSTILE_LISTED[name]
+    change, message = HOSTILE_LISTED[name]
     change(attributes)
-    with pytest.raises(CellbridgeError, match=said):
+    with pytest.raises(CellbridgeError, match=message):
         from_onnx(model("TreeEnsembleRegressor", attributes))

@@ -110,12 +110,12 @@ def test_sequences_may_vary_in_number_and_length() -> None:
         return F.ctc_loss(x.log_softmax(2), targets, steps, lengths)
 
     one_by_one = torch.tensor([1, 2, 1, 2, 2, 2, 1])
-    for targets, axes, other in ((ROWS, {0: "batch", 1: "length"}, ROWS[:, :2].repeat(2, 1)),
+    for targets, axes, other_targets in ((ROWS, {0: "batch", 1: "length"}, ROWS[:, :2].repeat(2, 1)),
                                  (ROW, {0: "total"}, one_by_one)):  # fmt: skip
         assert_matches_torch(
             Function(loss), FRAMES, targets, STEPS, LENGTHS,
             dynamic_shapes=(({0: "time", 1: "batch"}, axes, {0: "batch"}, {0: "batch"}),),
-            other_args=(data(7, 4, 3), other, torch.tensor([7, 6, 6, 5]), torch.tensor([2, 2, 1, 2]).int()),
+            other_args=(data(7, 4, 3), other_targets, torch.tensor([7, 6, 6, 5]), torch.tensor([2, 2, 1, 2]).int()),
         )  # fmt: skip
 
 

@@ -93,8 +93,8 @@ def test_writing(check):
         lambda x, mask, source: [
             x.masked_scatter(mask, source), x.put(torch.tensor([1, -2]), source[:2, 0]),
             x.put(torch.tensor([1, 1]), source[0, :2], accumulate=True), torch.logcumsumexp(x, 1),
-            *(x.index_reduce(0, index, source, how, include_self=own)
-              for how in ("mean", "amax", "prod") for own in (True, False)),
+            *(x.index_reduce(0, index, source, how, include_self=include_self)
+              for how in ("mean", "amax", "prod") for include_self in (True, False)),
         ],
         x, mask, normal(3, 4),
     )  # fmt: skip

@@ -150,9 +150,9 @@ OF_BATCHES: dict[str, nn.Module] = {
 @pytest.mark.every(6)
 def test_batches_of_other_sizes(name: str) -> None:
     some = torch.export.Dim("some", min=4, max=64)
-    x, other = data(5, 6), data(9, 6)
-    program = assert_matches_torch(OF_BATCHES[name], x, dynamic_shapes=({0: some},), other_args=(other,))
+    x, larger = data(5, 6), data(9, 6)
+    program = assert_matches_torch(OF_BATCHES[name], x, dynamic_shapes=({0: some},), other_args=(larger,))
     compiled = runtime.compile(program)
-    leaves = (pytree.tree_leaves(run(other.double())) for run in (compiled, program))
+    leaves = (pytree.tree_leaves(run(larger.double())) for run in (compiled, program))
     for actual, expected in zip(*leaves, strict=True):
         np.testing.assert_allclose(actual, expected, atol=1e-9)

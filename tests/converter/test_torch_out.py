@@ -155,10 +155,10 @@ def test_its_state_dict_is_the_originals(tied: Tied, made: nn.Module) -> None:
     assert list(made.state_dict()) == list(tied.state_dict())
     assert made.head.weight is made.embedding.weight
     assert [n for n, p in made.named_parameters() if not p.requires_grad] == ["blocks.1.norm.weight"]
-    other = Tied()
+    source = Tied()
     made_copy = copy.deepcopy(made)
-    made_copy.load_state_dict(other.state_dict())
-    assert_same_step(other.eval(), made_copy, tied_arguments())
+    made_copy.load_state_dict(source.state_dict())
+    assert_same_step(source.eval(), made_copy, tied_arguments())
 
 
 def test_hooks_at_its_modules_see_what_they_see_at_the_originals(tied: Tied, made: nn.Module) -> None:
@@ -187,13 +187,13 @@ def test_its_parameters_are_copies(tied: Tied) -> None:
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["copied", "pickled"])
 def test_a_copy_is_whole_and_apart(tied: Tied, made: nn.Module, copied: Callable[[nn.Module], nn.Module]) -> None:
-    other = copied(made)
-    assert list(other.state_dict()) == list(made.state_dict())
-    assert other.head.weight is other.embedding.weight
-    assert type(other).__name__ == "Tied"
-    assert_same_step(tied, other, tied_arguments())
+    twin = copied(made)
+    assert list(twin.state_dict()) == list(made.state_dict())
+    assert twin.head.weight is twin.embedding.weight
+    assert type(twin).__name__ == "Tied"
+    assert_same_step(tied, twin, tied_arguments())
     with torch.no_grad():
-        other.embedding.weight.zero_()
+        twin.embedding.weight.zero_()
     assert_same_step(tied, made, tied_arguments())
 
 
@@ -261,10 +261,10 @@ def test_train_mode_updates_buffers_and_draws() -> None:
         assert_same_step(original, module, (x,))
     assert int(module.calls) == 3
     assert int(module.norm.num_batches_tracked) == 6
-    for other in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+    for variant in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
         reference = copy.deepcopy(original)
-        assert list(other.state_dict()) == list(reference.state_dict())
-        assert_same_step(reference, other, (x,))
+        assert list(variant.state_dict()) == list(reference.state_dict())
+        assert_same_step(reference, variant, (x,))
 
 
 class Pyramid(nn.Module):
@@ -377,8 +377,8 @@ def test_sizes_that_depend_on_data(name: str) -> None:
     function = DATA_DEPENDENT[name]
     x, mask = torch.randn(6, 4), torch.tensor([True, False, True, True, False, True])
     module = to_torch(from_torch(Function(function), (x, mask)))
-    for other in (mask, torch.ones(6, dtype=torch.bool), torch.arange(6) == 2):
-        for actual, expected in zip(leaves(module(x, other)), leaves(function(x, other)), strict=True):
+    for other_mask in (mask, torch.ones(6, dtype=torch.bool), torch.arange(6) == 2):
+        for actual, expected in zip(leaves(module(x, other_mask)), leaves(function(x, other_mask)), strict=True):
             torch.testing.assert_close(actual, expected, equal_nan=True)  # the variance of one row
 
 
@@ -481,17 +481,17 @@ def test_control_flow(module_class: type[nn.Module]) -> None:
     rows = Dim("rows", min=2, max=64)
     module = to_torch(from_torch(original, (torch.randn(5, 3).double(),), dynamic_shapes=({0: rows},)))
     assert list(module.state_dict()) == list(original.state_dict())
-    for other in (module, copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+    for variant in (module, copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
         for shift, size in ((1.0, 5), (-1.0, 3)):
             x = torch.randn(size, 3).double() + shift
-            assert_same_step(original, other, (x,), absent_is_zero=True)
+            assert_same_step(original, variant, (x,), absent_is_zero=True)
 
 
 def test_branches_are_exported_again() -> None:
     original, x = Branches(), torch.randn(5, 3)
-    again = to_torch(from_torch(to_torch(from_torch(original, (x,))), (x,)))
+    exported_twice = to_torch(from_torch(to_torch(from_torch(original, (x,))), (x,)))
     for sign in (1, -1):
-        assert_same_step(original, again, (sign * x.abs(),), absent_is_zero=True)
+        assert_same_step(original, exported_twice, (sign * x.abs(),), absent_is_zero=True)
 
 
 def test_a_parameter_does_not_hide_what_code_uses() -> None:

@@ -100,10 +100,10 @@ def test_names_of_an_onnx_file(payload: Any) -> None:
     exported = torch.export.export(module, (x,))
     if payload() != "lambda":  # of such a module torch itself writes code that is none
         torch.testing.assert_close(exported.module()(x), expected)
-    again = from_torch(module, (x,))
-    assert list(again.parameters) == list(program.parameters)
-    assert [call.path for call in again.calls] == [call.path for call in program.calls]
-    torch.testing.assert_close(to_torch(again)(x), expected)
+    captured = from_torch(module, (x,))
+    assert list(captured.parameters) == list(program.parameters)
+    assert [call.path for call in captured.calls] == [call.path for call in program.calls]
+    torch.testing.assert_close(to_torch(captured)(x), expected)
 
 
 def assert_only_literals(code: str) -> None:

@@ -95,7 +95,7 @@ def test_a_planted_fault_is_found(monkeypatch: pytest.MonkeyPatch, rule: str, wr
     monkeypatch.setattr(ops.get("sin"), rule, wrong)
     outcome = try_entry("sin", samples=2)
     assert getattr(outcome, kind), outcome
-    assert all(not getattr(outcome, other) for other in gaps.KINDS if other != kind)
+    assert all(not getattr(outcome, other_kind) for other_kind in gaps.KINDS if other_kind != kind)
 
 
 def test_a_missing_translation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

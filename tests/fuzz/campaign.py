@@ -28,9 +28,9 @@ class Failure:
     target: str | None = None
 
     def __str__(self) -> str:
-        again = f"python -m tests.fuzz --seed {self.seed} --only {self.number}"
-        again += f" --target {self.target}" if self.target else ""
-        return f"mutant {self.number} of seed {self.seed}: {self.what}\n{self.detail}\n  again: {again}"
+        command = f"python -m tests.fuzz --seed {self.seed} --only {self.number}"
+        command += f" --target {self.target}" if self.target else ""
+        return f"mutant {self.number} of seed {self.seed}: {self.what}\n{self.detail}\n  again: {command}"
 
 
 def fuzz(seed: int, numbers: range, target: str | None = None) -> Iterator[int | Failure]:

@@ -86,14 +86,14 @@ def functions(count: int, calls: int, last: str = "Relu") -> ModelProto:
 def bases() -> tuple[bytes, ...]:
     """Return models with sizes, branches, loops, functions, layers and the exporter's own metadata."""
     weights = np.ones(3, np.float32)
-    own = ModelProto()
+    exported = ModelProto()
     with tempfile.TemporaryDirectory() as folder:
         to_onnx(from_onnx(model(BRANCHES, w=weights)), f"{folder}/m.onnx")
-        own.CopyFrom(onnx.load(f"{folder}/m.onnx"))
+        exported.CopyFrom(onnx.load(f"{folder}/m.onnx"))
     rng = np.random.default_rng(0)
     kernel, w = rng.standard_normal((4, 3, 3, 3)).astype(np.float32), rng.standard_normal((4, 16)).astype(np.float32)
     proto = [
-        model(BRANCHES, w=weights), model(LOOPS, m=np.array(3), n=np.array(0)), functions(3, 2), own,
+        model(BRANCHES, w=weights), model(LOOPS, m=np.array(3), n=np.array(0)), functions(3, 2), exported,
         model(LAYERS, kernel=kernel, w=w, rest=np.array([-1])),
     ]  # fmt: skip
     return tuple(m.SerializeToString() for m in proto)

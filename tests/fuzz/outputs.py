@@ -69,9 +69,9 @@ def _report(base: bytes, others: Sequence[bytes], random: Random, folder: Path) 
     if not is_small(program):
         return
     if random.random() < SHARE_OF_PAIRS:
-        other = folder / "o.onnx"
-        other.write_bytes(random.choice(others))
-        result = compare_onnx(str(path), str(other))
+        second_path = folder / "o.onnx"
+        second_path.write_bytes(random.choice(others))
+        result = compare_onnx(str(path), str(second_path))
     else:
         result = check_onnx(str(path), only=[random.choice(["", "*", *NAMES])] if random.random() < 0.2 else [])
     require_readable(result, folder)

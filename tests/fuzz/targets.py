@@ -191,9 +191,9 @@ def choose_target(source: Random, seed: int, number: int) -> str:
     """Return the name of a mutant's target, chosen by `source`."""
     chosen = _one_of(TARGETS, source)
     for tier, (targets, share) in ADDED.items():
-        other = Random(f"{seed}:{number}:{tier}")
-        if other.random() < share:
-            chosen = _one_of(targets, other)
+        tier_random = Random(f"{seed}:{number}:{tier}")
+        if tier_random.random() < share:
+            chosen = _one_of(targets, tier_random)
     return chosen
 
 

@@ -162,8 +162,8 @@ def _changes(node: ast.AST, lines: list[str]) -> Iterator[Change]:
             yield *_span(node), f"{value + 1}"
         case ast.Constant(value=float(value)):
             yield *_span(node), f"{value * 2 or 1.0}"
-        case ast.IfExp(test=test, body=body, orelse=other):
-            yield *_span(node), f"{_inner(other)} if {_inner(test)} else {_inner(body)}"
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            yield *_span(node), f"{_inner(orelse)} if {_inner(test)} else {_inner(body)}"
         case ast.Call():
             for arguments in _other_arguments(node):
                 yield *_span(node), f"{ast.unparse(node.func)}({', '.join(arguments)})"

@@ -49,15 +49,15 @@ def with_attributes(
     """The program with other attributes at one node of `op`, the `which`-th."""
     node = [node for node in program.nodes if node.op == op][which]
     assert change(dict(node.attributes)) != dict(node.attributes)
-    other = replace(node, attributes=change(dict(node.attributes)))
-    return program.replace(nodes=tuple(other if n is node else n for n in program.nodes))
+    changed = replace(node, attributes=change(dict(node.attributes)))
+    return program.replace(nodes=tuple(changed if n is node else n for n in program.nodes))
 
 
-def with_constant(program: Program, value: float, other: float) -> Program:
-    """The program with its only constant `value` replaced by `other`."""
+def with_constant(program: Program, value: float, new_value: float) -> Program:
+    """The program with its only constant `value` replaced by `new_value`."""
     places = [i for i, c in enumerate(program.constants) if c.data.size == 1 and float(c.data) == value]
     assert len(places) == 1, f"{len(places)} constants {value}"
     constants = list(program.constants)
     constant = constants[places[0]]
-    constants[places[0]] = replace(constant, data=np.full_like(constant.data, other))
+    constants[places[0]] = replace(constant, data=np.full_like(constant.data, new_value))
     return program.replace(constants=tuple(constants))

@@ -190,7 +190,7 @@ def test_verbose_shows_more(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["run"], "Missing argument 'MODEL...'"),
         (["run", "absent.py"], "error: no such file: absent.py"),
@@ -209,10 +209,10 @@ def test_verbose_shows_more(engine: Engine) -> None:
         (["unknown"], "No such command 'unknown'"),
     ],
 )
-def test_a_wrong_command_line(engine: Engine, folder: Path, arguments: list[str], said: str) -> None:
+def test_a_wrong_command_line(engine: Engine, folder: Path, arguments: list[str], message: str) -> None:
     result = parity(*arguments)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
     assert engine.given == {}

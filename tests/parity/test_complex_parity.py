@@ -91,10 +91,10 @@ def test_complex_tensors_cross_cells_in_numbers(train: bool) -> None:
 
 
 def test_a_forgotten_conjugate_is_found_in_its_cell(network: tuple[nn.Module, tuple[Tensor, ...]]) -> None:
-    module, args = network
-    other = copy.deepcopy(module)
-    other.rotation.turns.copy_(other.rotation.turns.conj())
-    report = parity.compare(module, other, args)
+    reference, args = network
+    candidate = copy.deepcopy(reference)
+    candidate.rotation.turns.copy_(candidate.rotation.turns.conj())
+    report = parity.compare(reference, candidate, args)
     assert not report.ok
     assert report.failing == ["rotation"]
 

@@ -90,8 +90,8 @@ def test_every_command_that_takes_a_tolerance_names_it(command: list[str]) -> No
         run("export", "net.py", "-o", "net.onnx", "--no-check")
     if "recorded" in command:
         run("record", "net.py", "-o", "recorded")
-    said = run(*command, "--atol", "1e9")
-    assert f"arity holds within the tolerance atol=1e9 (given on the command line), {BAR}" in said
+    output = run(*command, "--atol", "1e9")
+    assert f"arity holds within the tolerance atol=1e9 (given on the command line), {BAR}" in output
 
 
 class Off(torch.nn.Module):

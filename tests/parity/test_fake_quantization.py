@@ -57,9 +57,9 @@ def test_learned_step_sizes(per_channel: bool, factor: float, train: bool) -> No
 @pytest.mark.parametrize(("factor", "low"), [(0.5, -20), (1.0, -19)])
 def test_another_factor_or_end_is_found(factor: float, low: int) -> None:
     torch.manual_seed(0)
-    module, other = Learned(False, 1.0), Learned(False, factor, low)
-    other.load_state_dict(module.state_dict())
-    assert not parity.compare(module, other, (X,)).ok
+    reference, candidate = Learned(False, 1.0), Learned(False, factor, low)
+    candidate.load_state_dict(reference.state_dict())
+    assert not parity.compare(reference, candidate, (X,)).ok
 
 
 class Quantized(nn.Module):

@@ -147,10 +147,10 @@ def test_an_eps_of_a_file_by_an_exporter_is_told(tmp_path: Path) -> None:
 
 def test_weights_that_both_files_hold_stay_what_they_are() -> None:
     programs = []
-    for other in (0.3, 0.31):
+    for bias in (0.3, 0.31):
         torch.manual_seed(0)
         layers = nn.Linear(4, 3)
-        nn.init.constant_(layers.bias, other)
+        nn.init.constant_(layers.bias, bias)
         program = converter.from_torch(layers, (torch.ones(2, 4),))
         fixed = [Constant(parameter.value, parameter.data) for parameter in program.parameters.values()]
         programs.append(program.replace(parameters={}, constants=(*program.constants, *fixed)))

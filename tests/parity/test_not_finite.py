@@ -44,15 +44,15 @@ def test_infinities_that_a_mask_writes_are_equal(dtype: str) -> None:
 )
 @pytest.mark.every(3)
 def test_others_are_a_fault(fault: Any) -> None:
-    module, other = Masked(), Masked(**fault)
-    other.load_state_dict(module.state_dict())
-    assert parity.compare(module, other, X).failing == [""]
+    reference, candidate = Masked(), Masked(**fault)
+    candidate.load_state_dict(reference.state_dict())
+    assert parity.compare(reference, candidate, X).failing == [""]
 
 
 def test_large_numbers_are_no_infinities() -> None:
-    module, other = Masked(-1e9), Masked()
-    other.load_state_dict(module.state_dict())
-    assert parity.compare(module, other, X).failing == [""]
+    reference, candidate = Masked(-1e9), Masked()
+    candidate.load_state_dict(reference.state_dict())
+    assert parity.compare(reference, candidate, X).failing == [""]
 
 
 class Scaled(nn.Module):

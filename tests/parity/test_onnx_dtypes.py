@@ -89,8 +89,8 @@ def given_to(kind: Callable[[Path, int], str], dtype: str) -> torch.Tensor:
     """The input of a file of this kind as a tensor."""
     if kind not in (as_input, throughout):
         return torch.linspace(-1, 1, 6).reshape(SHAPE)
-    own = {"FLOAT": torch.float32, "DOUBLE": torch.float64, "BOOL": torch.bool}.get(dtype)
-    return (torch.arange(6).reshape(SHAPE) % 5).to(own or getattr(torch, dtype.lower()))
+    torch_dtype = {"FLOAT": torch.float32, "DOUBLE": torch.float64, "BOOL": torch.bool}.get(dtype)
+    return (torch.arange(6).reshape(SHAPE) % 5).to(torch_dtype or getattr(torch, dtype.lower()))
 
 
 MODULE_COMMANDS: dict[str, Callable[..., Report]] = {
@@ -287,5 +287,5 @@ def test_inputs_in_two_floating_dtypes(dtype: str, command: str, tmp_path: Path)
     report = COMMANDS[command](path)
     assert report.ok, str(report)
     assert report.probing_seconds
-    other = of_two_inputs(tmp_path / "other.onnx", TensorProto.DataType.Value(dtype), "Cos")
-    assert compare_onnx(path, other).failed
+    candidate = of_two_inputs(tmp_path / "other.onnx", TensorProto.DataType.Value(dtype), "Cos")
+    assert compare_onnx(path, candidate).failed

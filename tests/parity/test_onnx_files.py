@@ -137,9 +137,9 @@ def test_a_file_compared_with_itself(path: str) -> None:
 @pytest.mark.parametrize(("change", "cell"), [(other_weight, "block.0"), (other_operator, "block.1")])
 @pytest.mark.every(2)
 def test_a_difference_between_two_files_is_found_in_its_cell(path: str, tmp_path: Path, change: Any, cell: str) -> None:
-    other = changed(path, tmp_path / "other.onnx", change)
-    assert compare_onnx(path, other).failing == [cell]
-    result = invoked("compare", path, other)
+    candidate = changed(path, tmp_path / "other.onnx", change)
+    assert compare_onnx(path, candidate).failing == [cell]
+    result = invoked("compare", path, candidate)
     assert result.exit_code == 1
     assert f"Parity fails in 1 Cell: {cell}" in result.output
 
@@ -228,13 +228,13 @@ def test_files_without_common_cells_are_compared_as_a_whole(path: str, tmp_path:
             node.name = f"node_{number}"
             del node.metadata_props[:]
 
-    other = changed(path, tmp_path / "other.onnx", renamed)
-    report = compare_onnx(path, other)
+    renamed_file = changed(path, tmp_path / "other.onnx", renamed)
+    report = compare_onnx(path, renamed_file)
     assert report.ok, str(report)
     assert any("compared as a whole" in note for note in report.notes)
-    different = changed(other, tmp_path / "different.onnx", other_weight)
+    different = changed(renamed_file, tmp_path / "different.onnx", other_weight)
     assert compare_onnx(path, different).failing == ["block.0"]
-    assert compare_onnx(other, changed(path, tmp_path / "another.onnx", other_weight)).failing == [""]
+    assert compare_onnx(renamed_file, changed(path, tmp_path / "another.onnx", other_weight)).failing == [""]
 
 
 def written(path: Path, *nodes: onnx.NodeProto, shape: tuple[int, ...] = (0, -1), **outputs: int) -> str:
@@ -258,10 +258,10 @@ FLOATS, RESHAPED = TensorProto.FLOAT, helper.make_node("Reshape", ["h", "s"], ["
 @pytest.mark.every(2)
 def test_results_of_another_shape_are_told(tmp_path: Path, grads: bool) -> None:
     first = written(tmp_path / "first.onnx", RESHAPED, y=FLOATS)
-    other = written(tmp_path / "other.onnx", RESHAPED, shape=(1, -1), y=FLOATS)
+    second = written(tmp_path / "other.onnx", RESHAPED, shape=(1, -1), y=FLOATS)
     for reference, candidate, reason in (
-        (first, other, "shape [1, 60], needed [2, 30]"),
-        (other, first, "shape [2, 30], needed [1, 60]"),
+        (first, second, "shape [1, 60], needed [2, 30]"),
+        (second, first, "shape [2, 30], needed [1, 60]"),
     ):
         report = compare_onnx(reference, candidate, grads=grads)
         assert report.failing == [""]
@@ -384,7 +384,10 @@ def refused(*arguments: str, exit_code: int = 2) -> str:
 @pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04", b"\x08\x09:" + b"\xff" * 20])
 def test_what_is_no_model(tmp_path: Path, path: str, content: bytes) -> None:
     (tmp_path / "broken.onnx").write_bytes(content)
-    assert "broken.onnx" in (said := refused("run", str(tmp_path / "broken.onnx"), exit_code=3)) or "no graph" in said
+    assert (
+        "broken.onnx" in (message := refused("run", str(tmp_path / "broken.onnx"), exit_code=3))
+        or "no graph" in message
+    )
     refused("compare", path, str(tmp_path / "broken.onnx"), exit_code=3)
 
 

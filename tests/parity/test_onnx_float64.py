@@ -28,12 +28,12 @@ def write(path: Path, weight: float) -> str:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.every(2)
 def test_a_file_is_judged_in_its_dtype(tmp_path: Path, dtype: str) -> None:
-    path, other = write(tmp_path / "a.onnx", 0.2), write(tmp_path / "b.onnx", 0.2000001)
-    report = check_onnx(path, dtype=dtype)
+    reference, candidate = write(tmp_path / "a.onnx", 0.2), write(tmp_path / "b.onnx", 0.2000001)
+    report = check_onnx(reference, dtype=dtype)
     assert report.ok
     assert report.dtype == "float64"
-    assert compare_onnx(path, path, dtype=dtype).ok
-    assert not compare_onnx(path, other, dtype=dtype).ok
+    assert compare_onnx(reference, reference, dtype=dtype).ok
+    assert not compare_onnx(reference, candidate, dtype=dtype).ok
 
 
 def mixed(path: Path, scale: float = 0.3) -> str:
@@ -109,9 +109,9 @@ def regression(path: Path, dtype: int, coefficient: float = 0.5) -> str:
 @pytest.mark.parametrize("dtype", [TensorProto.FLOAT, TensorProto.DOUBLE], ids=["ai.onnx.ml", "float64"])
 @pytest.mark.every(2)
 def test_a_file_of_scikit_learn(tmp_path: Path, dtype: int) -> None:
-    path, other = regression(tmp_path / "a.onnx", dtype), regression(tmp_path / "b.onnx", dtype, 0.5001)
-    report = check_onnx(path)
+    reference, candidate = regression(tmp_path / "a.onnx", dtype), regression(tmp_path / "b.onnx", dtype, 0.5001)
+    report = check_onnx(reference)
     assert report.ok, str(report)
     assert report.dtype == ("float64" if dtype == TensorProto.DOUBLE else "float32")
-    assert compare_onnx(path, path).ok
-    assert not compare_onnx(path, other).ok
+    assert compare_onnx(reference, reference).ok
+    assert not compare_onnx(reference, candidate).ok

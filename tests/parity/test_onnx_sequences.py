@@ -72,7 +72,7 @@ def test_a_sequence_is_a_list_of_as_many_tensors_as_shapes_are_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shapes", "said"),
+    ("shapes", "message"),
     [
         ({"s[1]": (1, 3)}, r"1 items are given, but s\[0\] is missing"),
         ({"s[0]": (1, 4)}, r"can't have the shape \[1, 4\]"),
@@ -81,8 +81,8 @@ def test_a_sequence_is_a_list_of_as_many_tensors_as_shapes_are_given() -> None:
         ({"t[0]": (1, 3)}, r"no input 't\[0\]': it takes s\[0\], s\[1\]"),
     ],
 )
-def test_shapes_of_no_sequence_that_there_is(shapes: dict[str, tuple[int, ...] | None], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_shapes_of_no_sequence_that_there_is(shapes: dict[str, tuple[int, ...] | None], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         converter.from_onnx(model(JOINED), shapes=shapes)
 
 
@@ -116,8 +116,8 @@ def test_sequences_and_optionals_are_judged(graph: str, tmp_path: Path) -> None:
 
 
 def test_files_that_differ_without_an_optional_differ(tmp_path: Path) -> None:
-    path, other = saved(OPTIONAL, tmp_path / "a.onnx"), OPTIONAL.replace("Exp", "Tanh")
-    report = compare_onnx(path, saved(other, tmp_path / "b.onnx"))
+    path, other_graph = saved(OPTIONAL, tmp_path / "a.onnx"), OPTIONAL.replace("Exp", "Tanh")
+    report = compare_onnx(path, saved(other_graph, tmp_path / "b.onnx"))
     assert not report.ok
     assert {c.sizes for cell in report.cells.values() for c in cell.comparisons if c.status == FAIL} == {"s=none"}
     needed = (

@@ -69,8 +69,8 @@ def test_labels_and_maps_are_compared(tmp_path: Path) -> None:
 def test_other_labels_and_numbers_are_found(
     tmp_path: Path, labels: tuple[str, ...], coefficients: tuple[float, ...]
 ) -> None:
-    other = classifier(tmp_path / "b.onnx", labels, coefficients)
-    assert not compare_onnx(classifier(tmp_path / "a.onnx"), other).ok
+    candidate = classifier(tmp_path / "b.onnx", labels, coefficients)
+    assert not compare_onnx(classifier(tmp_path / "a.onnx"), candidate).ok
 
 
 def test_texts_are_generated_of_those_that_the_file_knows(tmp_path: Path) -> None:
@@ -86,11 +86,11 @@ def test_texts_are_generated_of_those_that_the_file_knows(tmp_path: Path) -> Non
 def test_texts_from_a_file_of_arrays(tmp_path: Path) -> None:
     path, arrays = encoder(tmp_path / "a.onnx"), str(tmp_path / "x.npz")
     np.savez(arrays, x=np.array([["right"] * 9]))
-    other = encoder(tmp_path / "b.onnx", (7.0, 2.0))
+    candidate = encoder(tmp_path / "b.onnx", (7.0, 2.0))
     assert check_onnx(path, inputs=arrays).ok
-    assert compare_onnx(path, other, inputs=arrays).ok
+    assert compare_onnx(path, candidate, inputs=arrays).ok
     np.savez(arrays, x=np.array([["left"] * 9]))
-    assert not compare_onnx(path, other, inputs=arrays).ok
+    assert not compare_onnx(path, candidate, inputs=arrays).ok
     np.savez(arrays, x=np.zeros((1, 9), np.float32))
     with pytest.raises(UsageError, match=r"x must be text .*, given float32"):
         check_onnx(path, inputs=arrays)

@@ -76,7 +76,7 @@ def test_a_shape_is_given_on_the_command_line(convolutions: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("shape", "said"),
+    ("shape", "message"),
     [
         ("x", "needed NAME=SIZES"),
         ("=1,2", "needed NAME=SIZES"),
@@ -86,11 +86,11 @@ def test_a_shape_is_given_on_the_command_line(convolutions: str, tmp_path: Path)
         ("x=1,2", "it can't have the shape [1, 2]"),
     ],
 )
-def test_shapes_that_are_wrong(convolutions: str, shape: str, said: str) -> None:
+def test_shapes_that_are_wrong(convolutions: str, shape: str, message: str) -> None:
     for command in (["run", convolutions], ["compare", convolutions, convolutions], ["inspect", convolutions]):
         result = invoked(*command, "--shape", shape)
         assert result.exit_code == 2, result.output
-        assert said in result.output
+        assert message in result.output
 
 
 def test_shapes_and_arrays_and_model_files_do_not_go_together(convolutions: str) -> None:
@@ -133,7 +133,7 @@ def unreadable(tmp_path: Path) -> str:
     return written(tmp_path / "first.onnx", UNREADABLE, w=WEIGHT, one=np.eye(16, dtype=np.float32))
 
 
-def other(path: str, target: Path, change: Any) -> str:
+def changed_file(path: str, target: Path, change: Any) -> str:
     model = onnx.load(path)
     change(model)
     onnx.save(model, target)
@@ -181,10 +181,10 @@ def test_a_file_that_cannot_be_read_is_compared_as_a_whole(unreadable: str) -> N
 
 def test_two_of_them_are_compared_output_by_output(unreadable: str, tmp_path: Path) -> None:
     assert compare_onnx(unreadable, unreadable).ok
-    assert compare_onnx(unreadable, other(unreadable, tmp_path / "order.onnx", another_order)).ok
+    assert compare_onnx(unreadable, changed_file(unreadable, tmp_path / "order.onnx", another_order)).ok
     # by name, wherever they stand
-    assert compare_onnx(unreadable, other(unreadable, tmp_path / "exchanged.onnx", outputs_exchanged)).ok
-    report = compare_onnx(unreadable, other(unreadable, tmp_path / "weight.onnx", a_weight))
+    assert compare_onnx(unreadable, changed_file(unreadable, tmp_path / "exchanged.onnx", outputs_exchanged)).ok
+    report = compare_onnx(unreadable, changed_file(unreadable, tmp_path / "weight.onnx", a_weight))
     assert {c.tensor for c in report.cells[""].failures} == {"z"}
     assert invoked("compare", unreadable, str(tmp_path / "weight.onnx")).exit_code == 1
 

@@ -91,8 +91,8 @@ def test_the_keywords_that_editors_complete_are_the_fields(keywords: Any, option
     ],
 )
 def test_keywords_that_are_passed_on_are_those_of_what_is_called(keywords: Any, function: Any, fields: Any) -> None:
-    own = {p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
-    assert keywords.__optional_keys__ == own | set(fields.__annotations__ if fields else ())
+    keyword_names = {p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    assert keywords.__optional_keys__ == keyword_names | set(fields.__annotations__ if fields else ())
 
 
 def test_one_side_can_be_chosen() -> None:

@@ -48,9 +48,9 @@ def test_a_failing_cell_is_run_again_beside_another_failing_test(pytester: pytes
     write(pytester.path, name, 1.5)
     (pytester.path / "test_other.py").write_text("def test_other(): assert False\n")
     pytester.runpytest_inprocess().assert_outcomes(passed=1, failed=2)
-    again = pytester.runpytest_inprocess("--lf")
-    again.assert_outcomes(failed=2)
-    again.stdout.fnmatch_lines(["*2 failures*"])
+    second_run = pytester.runpytest_inprocess("--lf")
+    second_run.assert_outcomes(failed=2)
+    second_run.stdout.fnmatch_lines(["*2 failures*"])
 
 
 def test_a_cell_that_was_mended_leaves_the_last_failures(pytester: pytest.Pytester) -> None:
@@ -80,10 +80,10 @@ def outcomes(result: pytest.RunResult) -> list[tuple[str, bool]]:
 def test_failed_first(pytester: pytest.Pytester, name: str) -> None:
     failing_beside_passing(pytester.path, name)
     first = outcomes(pytester.runpytest_inprocess("-v"))
-    again = outcomes(pytester.runpytest_inprocess("-v", "--ff"))
-    assert again[:2] == [("parity_net.py", False), ("test_other.py", False)]
-    assert sorted(again) == sorted(first)
-    assert len(again) > 4
+    second_outcomes = outcomes(pytester.runpytest_inprocess("-v", "--ff"))
+    assert second_outcomes[:2] == [("parity_net.py", False), ("test_other.py", False)]
+    assert sorted(second_outcomes) == sorted(first)
+    assert len(second_outcomes) > 4
 
 
 @pytest.mark.slow
@@ -108,7 +108,7 @@ def test_stepwise(pytester: pytest.Pytester, name: str) -> None:
     assert outcomes(pytester.runpytest_inprocess("-v", "--sw"))[-1] == ("parity_net.py", False)
     assert outcomes(pytester.runpytest_inprocess("-v", "--sw")) == [("parity_net.py", False)]
     write(pytester.path, name, 1.0)
-    again = outcomes(pytester.runpytest_inprocess("-v", "--sw"))
-    assert again[0] == ("parity_net.py", True)
-    assert again[-1] == ("test_other.py", False)
+    second_outcomes = outcomes(pytester.runpytest_inprocess("-v", "--sw"))
+    assert second_outcomes[0] == ("parity_net.py", True)
+    assert second_outcomes[-1] == ("test_other.py", False)
     assert outcomes(pytester.runpytest_inprocess("-v", "--sw")) == [("test_other.py", False)]

@@ -92,7 +92,7 @@ def test_junit_counts_what_could_not_be_compared_as_a_failure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("blocks.1.act[interpreter]", "never reached by the inputs"),
         ("blocks.0.act[interpreter]", "left out by --only or --skip"),
@@ -100,10 +100,10 @@ def test_junit_counts_what_could_not_be_compared_as_a_failure() -> None:
         ("(root)[onnxruntime]", "differs end to end only, because of head"),
     ],
 )
-def test_junit_says_why_there_is_no_verdict(name: str, said: str) -> None:
+def test_junit_says_why_there_is_no_verdict(name: str, message: str) -> None:
     (skipped,) = cases(FAULTY)[name]
     assert skipped.tag == "skipped"
-    assert skipped.get("message", "").startswith(said)
+    assert skipped.get("message", "").startswith(message)
 
 
 def test_junit_does_not_pass_a_side_that_was_not_compared() -> None:
@@ -191,13 +191,13 @@ def test_a_device_is_written_to_and_stays_one() -> None:
 
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for path, said in (
+    for path, message in (
         (tmp_path, "it is a folder; give the name of a file"),
         (tmp_path / "absent" / "a.txt", f"there is no folder {tmp_path / 'absent'}; create it first"),
         (tmp_path / "file" / "a.txt", f"there is no folder {tmp_path / 'file'}; create it first"),
         (tmp_path / ("a" * 300), "File name too long"),
     ):
-        with pytest.raises(UsageError, match=re.escape(f"can't write {path}: {said}")):
+        with pytest.raises(UsageError, match=re.escape(f"can't write {path}: {message}")):
             files.require_writable(path)
     assert names(tmp_path) == ["file"]
 

@@ -78,13 +78,13 @@ def test_a_counter_that_changes_nothing_passes():
 
 
 def test_both_sides_may_keep_the_same():
-    network = Counts()
-    other = Counts()
-    other.load_state_dict(network.state_dict())
-    assert parity.compare(network, other, (X,)).ok
-    other.step = 2
-    other.calls = -1
-    assert not parity.compare(network, other, (X,)).ok
+    reference = Counts()
+    candidate = Counts()
+    candidate.load_state_dict(reference.state_dict())
+    assert parity.compare(reference, candidate, (X,)).ok
+    candidate.step = 2
+    candidate.calls = -1
+    assert not parity.compare(reference, candidate, (X,)).ok
 
 
 def test_a_program_that_does_not_write_its_buffer_is_found():

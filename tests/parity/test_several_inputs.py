@@ -93,9 +93,9 @@ def test_inputs_are_made_one_after_the_other() -> None:
 
 def test_a_cell_that_one_of_the_inputs_reaches_is_reached() -> None:
     report = parity.check(nn.Linear(4, 4), on(1)[0])
-    other = parity.check(nn.Linear(4, 4), on(2)[0])
+    report_of_second = parity.check(nn.Linear(4, 4), on(2)[0])
     report.cells[""].presence, report.cells[""].comparisons = NOT_REACHED, []
-    report.join_input(other)
+    report.join_input(report_of_second)
     assert report.cells[""].status == "pass"
 
 
@@ -207,7 +207,7 @@ def test_batches_of_other_sizes_where_axes_may_vary() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "message"),
+    ("keyword_arguments", "message"),
     [
         ({"x": torch.ones(3, 4)}, r"needed .*'mask'.*, as in the first input; given \['kwargs'\]\['x'\]$"),
         (keywords(2, rows=5), "needed size 3, given 5; `dynamic_shapes` leaves a size open"),
@@ -215,16 +215,16 @@ def test_batches_of_other_sizes_where_axes_may_vary() -> None:
         (keywords(2) | {"twice": True}, r"given .*'twice'"),
     ],
 )
-def test_an_input_that_cannot_be_trained_on_is_named(other: dict[str, object], message: str) -> None:
+def test_an_input_that_cannot_be_trained_on_is_named(keyword_arguments: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match="input number 2 of the model can't be trained on: ") as caught:
-        parity.check_training(Takes(), (), keywords(1), more_inputs=[((), other)], steps=2)
+        parity.check_training(Takes(), (), keywords(1), more_inputs=[((), keyword_arguments)], steps=2)
     assert re.search(message, str(caught.value)), str(caught.value)
 
 
 def test_another_flag_is_no_batch_of_the_same_training() -> None:
-    first, other = keywords(1) | {"twice": True}, keywords(2) | {"twice": False}
+    first, second = keywords(1) | {"twice": True}, keywords(2) | {"twice": False}
     with pytest.raises(UsageError, match=r"'twice'\] is False, and True in the first input"):
-        parity.check_training(Takes(), (), first, more_inputs=[((), other)], steps=2)
+        parity.check_training(Takes(), (), first, more_inputs=[((), second)], steps=2)
 
 
 # --- commands --------------------------------------------------------------------------------------------------------
@@ -236,10 +236,10 @@ def test_a_model_file_trains_on_all_that_it_yields(tmp_path: Path) -> None:
         "import torch\nmodel = torch.nn.Linear(4, 2)\n"
         "def inputs():\n    for n in range(1, 4):\n        yield (torch.full((2, 4), float(n)),)\n"
     )
-    for steps, said in (("3", "trained on all 3 inputs"), ("2", "only the first 2 inputs were trained on")):
+    for steps, note in (("3", "trained on all 3 inputs"), ("2", "only the first 2 inputs were trained on")):
         done = CliRunner().invoke(main, ["run", str(file), "--train-steps", steps])
         assert done.exit_code == 0, done.output
-        assert said in " ".join(done.output.split())
+        assert note in " ".join(done.output.split())
 
 
 @pytest.mark.slow

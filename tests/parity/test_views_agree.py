@@ -74,7 +74,7 @@ def data(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return json.loads(path.read_text())
 
 
-def said(data: Any) -> dict[str, list[str]]:
+def texts_of_failing_cell(data: Any) -> dict[str, list[str]]:
     """What the JSON report says of the failing Cell, which is what the others must say."""
     (path,) = data["failing"]
     (cell,) = [cell for cell in data["cells"] if cell["path"] == path]
@@ -135,9 +135,9 @@ def test_a_view_says_what_the_json_report_says(
 ) -> None:
     text = " ".join(view(report, networks, tmp_path).split())
     assert data["failing"] == ["acts.0"]
-    for kind, words in said(data).items():
+    for kind, words in texts_of_failing_cell(data).items():
         missing = [word for word in words if " ".join(word.split()) not in text]
         assert missing == [], kind
-    minus, plus = said(data)["lines"][1], said(data)["lines"][4]
-    assert text.index(minus) < text.index(plus) < text.index(said(data)["cause"][0])
+    minus, plus = texts_of_failing_cell(data)["lines"][1], texts_of_failing_cell(data)["lines"][4]
+    assert text.index(minus) < text.index(plus) < text.index(texts_of_failing_cell(data)["cause"][0])
     assert "unpaired" not in text

@@ -51,14 +51,14 @@ def _usual_recursion_limit() -> Iterator[None]:
 
 def example() -> Program:
     """Symbolic and data-dependent sizes, a branch, parameters."""
-    branch = trace_subprogram(lambda x: [x * 2.0], [Type(FLOAT32, (N, 2))], "then")
-    other = trace_subprogram(lambda x: [trigonometry.sin(x)], [Type(FLOAT32, (N, 2))], "else")
+    then_branch = trace_subprogram(lambda x: [x * 2.0], [Type(FLOAT32, (N, 2))], "then")
+    else_branch = trace_subprogram(lambda x: [trigonometry.sin(x)], [Type(FLOAT32, (N, 2))], "else")
 
     def function(x: Any, w: Any) -> Any:
         y = linear.matmul(x, w)
         positive = shaping.reshape(comparison.greater(y, 0.0), shape=(N * 2,))
         flag = shaping.reshape(slicing.slice(positive, starts=(0,), stops=(1,), steps=(1,), axes=(0,)), shape=())
-        z = control_flow.cond(flag, y, then_branch=branch, else_branch=other)
+        z = control_flow.cond(flag, y, then_branch=then_branch, else_branch=else_branch)
         positions = data_dependent.nonzero(positive, symbols=("k",))
         return z, positions, elementwise.cast(y, dtype=np.dtype("float64"))
 

@@ -58,11 +58,11 @@ def row_error() -> float:
     return float(np.abs(y / exact - 1).max())
 
 
-def run_where(chosen: Array, other: Array) -> Array:
+def run_where(chosen: Array, rejected: Array) -> Array:
     """`chosen`, which is the second operand of Where."""
     node = helper.make_node("Where", ["c", "a", "b"], ["y"])
     is_chosen = helper.make_node("Equal", ["a", "a"], ["c"])
-    return results([is_chosen, node], a=chosen, b=other)[0]
+    return results([is_chosen, node], a=chosen, b=rejected)[0]
 
 
 def scan_fails() -> bool:

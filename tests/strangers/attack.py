@@ -60,14 +60,14 @@ def carry_out(attack: Attack, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     before = contents(folder)
     result = CliRunner().invoke(main, list(attack.command))
     after = contents(folder)
-    said = "".join(result.output.split())
+    output = "".join(result.output.split())
     assert result.exit_code == attack.exit if attack.exit is not None else result.exit_code in (0, 1, 2, 3, 4), (
         result.output
     )
     for text in attack.says:
-        assert "".join(text.split()) in said, f"it doesn't say {text!r}:\n{result.output}"
+        assert "".join(text.split()) in output, f"it doesn't say {text!r}:\n{result.output}"
     for text in ("Traceback", "a bug in parity", *attack.lacks):
-        assert "".join(text.split()) not in said, f"it says {text!r}:\n{result.output}"
+        assert "".join(text.split()) not in output, f"it says {text!r}:\n{result.output}"
     changed = [name for name in {*before, *after} if before.get(name) != after.get(name)]
     changed = [name for name in changed if not any(fnmatchcase(name, glob) for glob in attack.writes)]
     assert not changed, f"it wrote or removed {changed}"

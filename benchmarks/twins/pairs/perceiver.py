@@ -151,16 +151,16 @@ def port(reference: nn.Module) -> nn.Module:
     copied("classes", "to_logits.1")
     for i in range(2):
         read, gated, think, last = (f"steps.{4 * i + n}" for n in range(4))
-        cross, feed, own, feed2 = (f"layers.{i}.{n}" for n in range(4))
-        for name, reference_name in ((read, cross), (gated, feed), (think, own), (last, feed2)):
+        cross, feed, self_attention, feed2 = (f"layers.{i}.{n}" for n in range(4))
+        for name, reference_name in ((read, cross), (gated, feed), (think, self_attention), (last, feed2)):
             copied(f"{name}.normal", f"{reference_name}.norm")
         copied(f"{read}.other", f"{cross}.norm_context")
         k, v = w[f"{cross}.fn.to_kv.weight"].chunk(2)
         state[f"{read}.mha.q_proj_weight"] = w[f"{cross}.fn.to_q.weight"]
         state |= {f"{read}.mha.k_proj_weight": k, f"{read}.mha.v_proj_weight": v}
-        q = w[f"{own}.fn.to_q.weight"]
-        state[f"{think}.mha.in_proj_weight"] = torch.cat((q, w[f"{own}.fn.to_kv.weight"]))
-        for name, reference_name in ((read, cross), (think, own)):
+        q = w[f"{self_attention}.fn.to_q.weight"]
+        state[f"{think}.mha.in_proj_weight"] = torch.cat((q, w[f"{self_attention}.fn.to_kv.weight"]))
+        for name, reference_name in ((read, cross), (think, self_attention)):
             state[f"{name}.mha.in_proj_bias"] = torch.zeros(3 * WIDTH)
             copied(f"{name}.mha.out_proj", f"{reference_name}.fn.to_out")
         for name, reference_name in ((gated, feed), (last, feed2)):

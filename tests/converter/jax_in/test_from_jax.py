@@ -49,8 +49,8 @@ def check(function: Callable[..., Any], *args: Any, grads: bool = True, toleranc
     places = [i for i, x in enumerate(args) if np.asarray(x).dtype.kind == "f"]
     true = jax.grad(loss, argnums=tuple(places))(*map(jnp.asarray, args))
     _, gradients = converter.from_jax(loss, *args).value_and_grad(*args)
-    own = [x for x in gradients.inputs if x is not None]
-    for a, b in zip(own, true, strict=True):
+    input_gradients = [x for x in gradients.inputs if x is not None]
+    for a, b in zip(input_gradients, true, strict=True):
         np.testing.assert_allclose(as_array(a), b, rtol=1e-4, atol=1e-4)
 
 

@@ -77,11 +77,11 @@ def test_the_guard_says_that_it_struck(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_limit_of_work_is_said_and_is_the_same_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "WORK", 20 * NODE)
     monkeypatch.setattr(budget, "RUNS", 0)
-    first, again = compared(eps=1e-3), compared(eps=1e-3)
+    first, second = compared(eps=1e-3), compared(eps=1e-3)
     (note,) = [note for note in first.notes if "was cut" in note]
     assert "at its limit of work (--only PATH searches in one Cell with the whole limit)" in note
-    assert note in again.notes
-    assert causes(first) == causes(again) == []
+    assert note in second.notes
+    assert causes(first) == causes(second) == []
 
 
 def test_a_search_that_comes_to_its_end_says_nothing() -> None:

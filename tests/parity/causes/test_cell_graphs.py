@@ -111,7 +111,7 @@ def test_a_node_that_only_the_candidate_has_is_added_between_its_neighbours() ->
     (node,) = marked(graph)
     assert node.in_candidate_alone
     assert (node.name, [graph.nodes[operand].name for operand in node.operands]) == ("tanh", ["sigmoid"])
-    users = [other for other in graph.nodes if graph.marked[0] in other.candidate_operands]
+    users = [user for user in graph.nodes if graph.marked[0] in user.candidate_operands]
     assert [user.name for user in users] == ["mul"]
 
 

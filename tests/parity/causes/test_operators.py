@@ -175,9 +175,9 @@ def test_the_side_of_the_reset_gate_is_named(
 
 
 def test_a_gru_by_hand_is_torchs() -> None:
-    network, other = Layer(), After()
-    other.load_state_dict(network.state_dict())
-    assert parity.compare(network, other, (SEQUENCES,), probe=False).ok
+    reference, candidate = Layer(), After()
+    candidate.load_state_dict(reference.state_dict())
+    assert parity.compare(reference, candidate, (SEQUENCES,), probe=False).ok
 
 
 # ---- nodes of ONNX files ----

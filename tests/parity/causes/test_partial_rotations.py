@@ -45,12 +45,12 @@ def compared(reference: nn.Module, candidate: nn.Module) -> Report:
     return parity.compare(reference, candidate, (X,), probe=False)
 
 
-@pytest.mark.parametrize(("end", "other"), [("first", "last"), ("last", "first")])
-def test_elements_at_the_other_end_are_told(end: str, other: str) -> None:
-    (cause,) = compared(Attention(end), Attention(other)).cells[""].causes
+@pytest.mark.parametrize(("reference_end", "candidate_end"), [("first", "last"), ("last", "first")])
+def test_elements_at_the_other_end_are_told(reference_end: str, candidate_end: str) -> None:
+    (cause,) = compared(Attention(reference_end), Attention(candidate_end)).cells[""].causes
     assert cause.summary == (
-        f"the {other} 4 of each 6 elements of what query returns and what key returns are rotated, or changed "
-        f"otherwise, in the candidate, the {end} 4 in the reference"
+        f"the {candidate_end} 4 of each 6 elements of what query returns and what key returns are rotated, or changed "
+        f"otherwise, in the candidate, the {reference_end} 4 in the reference"
     )
     assert cause.error < 1e-11
 

@@ -122,9 +122,9 @@ def test_wrong_outputs_are_still_a_failure() -> None:
 
 
 def test_a_failure_elsewhere_is_still_a_failure() -> None:
-    other = candidate(1.0)
-    other.load_state_dict(network().state_dict() | {"2.bias": torch.zeros(3)})
-    report = parity.compare(network(), other, torch.randn(5, 6))
+    faulty = candidate(1.0)
+    faulty.load_state_dict(network().state_dict() | {"2.bias": torch.zeros(3)})
+    report = parity.compare(network(), faulty, torch.randn(5, 6))
     assert (report.failed, report.failing, report.reference_wrong) == (True, ["2"], ["1"])
     assert report.cells["1"].status == REFERENCE_WRONG
 

@@ -114,9 +114,11 @@ def test_weights_with_their_gates_in_another_order_are_named(kind: type[nn.RNNBa
 def test_an_order_of_blocks_is_said(count: int) -> None:
     blocks = np.arange(count * 6.0).reshape(count, 3, 2) ** 2
     for order in permutations(range(count)):
-        said = relation(blocks.reshape(-1, 2), blocks[list(order)].reshape(-1, 2))
+        words = relation(blocks.reshape(-1, 2), blocks[list(order)].reshape(-1, 2))
         listed = ", ".join(map(str, order))
-        assert order == tuple(range(count)) or "rolled" in said or "halves" in said or said.endswith(f"order {listed}")
+        assert (
+            order == tuple(range(count)) or "rolled" in words or "halves" in words or words.endswith(f"order {listed}")
+        )
     assert "blocks" not in relation(np.arange(6.0), np.arange(6.0)[[0, 2, 1, 3, 5, 4]])
 
 

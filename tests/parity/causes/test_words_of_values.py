@@ -119,9 +119,9 @@ def test_tables_are_shown_with_their_numbers() -> None:
         "[1, 0.707107, 0.57735, 0.5, ...] in the candidate; [1, 0.606531, 0.367879, 0.22313, ...] in the reference; "
         "the largest difference is 0.326, at [5]"
     )
-    other = Network(tables, True)
-    other.inv_freq = other.inv_freq + torch.rand(6)
-    stored = cause_of(Network(tables, True), other, torch.randn(5, 6))
+    candidate = Network(tables, True)
+    candidate.inv_freq = candidate.inv_freq + torch.rand(6)
+    stored = cause_of(Network(tables, True), candidate, torch.randn(5, 6))
     assert stored.summary == "inv_freq has other values in the candidate"
     assert "[1, 0.707107, 0.57735, 0.5, ...] in the reference; the largest difference is" in stored.values
 
@@ -178,7 +178,7 @@ LINES = {
 def test_lines_are_read_as_far_as_they_can_be_parsed(text: str) -> None:
     program = from_torch(Twice(), (torch.randn(2),))
     source = (Source("a.py", 3, text, "aten.add.Tensor") for _ in program.nodes)
-    nodes = [replace(node, source=own) for node, own in zip(program.nodes, source, strict=True)]
+    nodes = [replace(node, source=line) for node, line in zip(program.nodes, source, strict=True)]
     program = program.replace(nodes=tuple(node for node in nodes if node.op == "add"))
     words = result_in_words(program, program.nodes[0])
     assert words.startswith(LINES[text])

@@ -22,9 +22,9 @@ from tests.parity.networks import mixed
 
 def _with_axis_fault() -> tuple[nn.Module, nn.Module, tuple[Tensor, ...]]:
     module, args = mixed()
-    other = copy.deepcopy(module)
-    other.softmax.dim = 2
-    return module, other, args
+    faulty = copy.deepcopy(module)
+    faulty.softmax.dim = 2
+    return module, faulty, args
 
 
 class Renamed(nn.Module):
@@ -124,29 +124,29 @@ def test_arguments_are_paired_by_position() -> None:
 
 
 def test_a_parameter_that_one_side_lacks() -> None:
-    module, args = mixed()
-    other = copy.deepcopy(module)
-    other.extra = nn.Parameter(torch.ones(2))
-    for report in (parity.compare(module, other, args), parity.compare(other, module, args)):
+    reference, args = mixed()
+    candidate = copy.deepcopy(reference)
+    candidate.extra = nn.Parameter(torch.ones(2))
+    for report in (parity.compare(reference, candidate, args), parity.compare(candidate, reference, args)):
         assert report.ok
         assert [difference.name for difference in report.structure] == ["extra"]
 
 
 def test_a_frozen_parameter() -> None:
-    module, args = mixed()
-    other = copy.deepcopy(module)
-    other.head.weight.requires_grad_(False)
-    assert parity.compare(module, other, args).failing == ["head"]
-    assert parity.compare(other, module, args).failing == ["head"]
-    assert parity.compare(module, converter.from_torch(other, args), args).failing == ["head"]
-    assert parity.check(other, args).ok
+    reference, args = mixed()
+    candidate = copy.deepcopy(reference)
+    candidate.head.weight.requires_grad_(False)
+    assert parity.compare(reference, candidate, args).failing == ["head"]
+    assert parity.compare(candidate, reference, args).failing == ["head"]
+    assert parity.compare(reference, converter.from_torch(candidate, args), args).failing == ["head"]
+    assert parity.check(candidate, args).ok
 
 
 def test_a_buffer_that_differs() -> None:
-    module, args = mixed()
-    other = copy.deepcopy(module)
-    other.bn.running_var.mul_(1.01)
-    assert parity.compare(module, other, args).failing == ["bn"]
+    reference, args = mixed()
+    candidate = copy.deepcopy(reference)
+    candidate.bn.running_var.mul_(1.01)
+    assert parity.compare(reference, candidate, args).failing == ["bn"]
 
 
 class Calls(nn.Module):
@@ -203,11 +203,11 @@ class Tied(nn.Module):
 
 
 def test_a_shared_weight_with_a_fault_in_one_of_its_users() -> None:
-    module, args = Tied(), (torch.tensor([1, 2, 3]),)
-    other = copy.deepcopy(module)
-    assert parity.compare(module, other, args).ok
-    other.head.function = Tied.DoubledGradient
-    assert parity.compare(module, other, args).failing == ["head"]
+    reference, args = Tied(), (torch.tensor([1, 2, 3]),)
+    candidate = copy.deepcopy(reference)
+    assert parity.compare(reference, candidate, args).ok
+    candidate.head.function = Tied.DoubledGradient
+    assert parity.compare(reference, candidate, args).failing == ["head"]
 
 
 class Logarithm(nn.Module):
@@ -308,48 +308,50 @@ def test_a_module_that_draws_in_eval_mode_is_replayed() -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
 @pytest.mark.every(3)
 def test_dtypes(dtype: str) -> None:
-    module, other, args = _with_axis_fault()
-    assert parity.compare(module, copy.deepcopy(module), args, dtype=dtype).ok
-    assert parity.compare(module, other, args, dtype=dtype).failing == ["softmax"]
+    reference, candidate, args = _with_axis_fault()
+    assert parity.compare(reference, copy.deepcopy(reference), args, dtype=dtype).ok
+    assert parity.compare(reference, candidate, args, dtype=dtype).failing == ["softmax"]
 
 
 def test_no_gradients() -> None:
-    module, other, args = _with_axis_fault()
-    report = parity.compare(module, other, args, grads=False)
+    reference, candidate, args = _with_axis_fault()
+    report = parity.compare(reference, candidate, args, grads=False)
     assert report.failing == ["softmax"]
     assert not any(cell.gradients for cell in report.cells.values())
 
 
 def test_loss() -> None:
-    module, other, args = _with_axis_fault()
-    assert parity.compare(module, module, args, loss=lambda outputs: outputs.square().mean()).ok
-    assert parity.compare(module, other, args, loss=lambda outputs: outputs.square().mean()).failing == ["softmax"]
+    reference, candidate, args = _with_axis_fault()
+    assert parity.compare(reference, reference, args, loss=lambda outputs: outputs.square().mean()).ok
+    assert parity.compare(reference, candidate, args, loss=lambda outputs: outputs.square().mean()).failing == [
+        "softmax"
+    ]
 
 
 def test_only_and_skip() -> None:
-    module, other, args = _with_axis_fault()
-    report = parity.compare(module, other, args, only=["soft*"])
+    reference, candidate, args = _with_axis_fault()
+    report = parity.compare(reference, candidate, args, only=["soft*"])
     assert report.failing == ["softmax"]
     assert report.cells["norm"].status == SKIPPED
-    assert parity.compare(module, other, args, skip=["softmax"]).cells["softmax"].status == SKIPPED
+    assert parity.compare(reference, candidate, args, skip=["softmax"]).cells["softmax"].status == SKIPPED
     with pytest.raises(UsageError, match="nothing\\*"):
-        parity.compare(module, other, args, only=["nothing*"])
+        parity.compare(reference, candidate, args, only=["nothing*"])
 
 
 def test_fail_fast_stops_and_says_so() -> None:
-    module, other, args = _with_axis_fault()
-    report = parity.compare(module, other, args, fail_fast=True)
-    whole = parity.compare(module, other, args)
+    reference, candidate, args = _with_axis_fault()
+    report = parity.compare(reference, candidate, args, fail_fast=True)
+    whole = parity.compare(reference, candidate, args)
     assert report.failing == ["softmax"]
     assert any("fail-fast" in note for note in report.notes)
     assert len(report.cells["softmax"].comparisons) < len(whole.cells["softmax"].comparisons)
 
 
 def test_assert_parity() -> None:
-    module, other, args = _with_axis_fault()
-    parity.assert_parity(module, module, args)
+    reference, candidate, args = _with_axis_fault()
+    parity.assert_parity(reference, reference, args)
     with pytest.raises(ParityError, match="softmax"):
-        parity.assert_parity(module, other, args)
+        parity.assert_parity(reference, candidate, args)
 
 
 def test_the_modules_are_left_as_they_were() -> None:
@@ -509,11 +511,13 @@ class Recurrent(nn.Module):
 @pytest.mark.parametrize("read", [0, 2])
 @pytest.mark.every(2)
 def test_who_reads_another_output_is_at_fault_and_not_who_makes_it(read: int) -> None:
-    module, other = Recurrent(1), Recurrent(read)
-    other.load_state_dict(module.state_dict())
+    reference, candidate = Recurrent(1), Recurrent(read)
+    candidate.load_state_dict(reference.state_dict())
     args = (torch.randn(3, 2, 4),)
-    assert parity.compare(module, other, args).failing == [""]
-    assert parity.compare(converter.from_torch(module, args), converter.from_torch(other, args), args).failing == [""]
+    assert parity.compare(reference, candidate, args).failing == [""]
+    assert parity.compare(
+        converter.from_torch(reference, args), converter.from_torch(candidate, args), args
+    ).failing == [""]
 
 
 @pytest.mark.parametrize("asked", [{}, {"dim": 0}, {"largest": False}, {"sorted": False, "dim": 1}])
@@ -572,9 +576,9 @@ class HalfPrecisionResult(nn.Linear):
 def test_a_dtype_that_double_precision_hides_is_found() -> None:
     """In float64, casts have no effect, so the dtypes of outputs are compared in a run in float32, too."""
     module = nn.Linear(3, 2)
-    other = nn.Sequential(copy.deepcopy(module))
+    candidate = nn.Sequential(copy.deepcopy(module))
     x = torch.randn(4, 3)
-    assert parity.compare(nn.Sequential(module), other, (x,), dtype="float64").ok
+    assert parity.compare(nn.Sequential(module), candidate, (x,), dtype="float64").ok
     half = HalfPrecisionResult(3, 2)
     half.load_state_dict(module.state_dict())
     report = parity.compare(module, half, (x,), dtype="float64")

@@ -37,12 +37,12 @@ class PortedLayer(nn.Module):
         self.n, self.out = nn.LayerNorm(WIDTH), nn.Linear(INNER, WIDTH)
         self.v, self.g = nn.Linear(WIDTH, INNER), nn.Linear(WIDTH, INNER)
         with torch.no_grad():
-            for own, other in zip(
+            for parameter, source in zip(
                 (*self.n.parameters(), *self.out.parameters()),
                 (*like.norm.parameters(), *like.down.parameters()),
                 strict=True,
             ):
-                own.copy_(other)
+                parameter.copy_(source)
             for number, half in enumerate((self.v, self.g)):
                 half.weight.copy_(like.up.weight.chunk(2)[number])
                 half.bias.copy_(like.up.bias.chunk(2)[number])

@@ -67,11 +67,11 @@ def test_a_fault_in_such_a_network_is_found(case: str) -> None:
     make, of_inputs = CASES[case]
     torch.manual_seed(0)
     module, x = make().eval(), torch.randn(5, 4).to(of_inputs)
-    same, other = copy.deepcopy(module), copy.deepcopy(module)
-    assert not compare(module, same, (x,), train=False, probe=False).failed
+    twin, faulty = copy.deepcopy(module), copy.deepcopy(module)
+    assert not compare(module, twin, (x,), train=False, probe=False).failed
     with torch.no_grad():
-        next(other.parameters())[0, 0] += 0.5
-    assert compare(module, other, (x,), train=False, probe=False).failed
+        next(faulty.parameters())[0, 0] += 0.5
+    assert compare(module, faulty, (x,), train=False, probe=False).failed
 
 
 @pytest.mark.parametrize("method", ["half", "bfloat16", "double"])

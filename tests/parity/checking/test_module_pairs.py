@@ -112,17 +112,17 @@ def pair(fault: str = "") -> tuple[Reference, Port]:
     torch.manual_seed(0)
     reference, port = Reference().eval(), Port(fault).eval()
     with torch.no_grad():
-        for own, other in ((port.tok, reference.words), (port.ln, reference.norm), (port.lm, reference.head)):
-            own.load_state_dict(other.state_dict())
+        for ported, original in ((port.tok, reference.words), (port.ln, reference.norm), (port.lm, reference.head)):
+            ported.load_state_dict(original.state_dict())
         for block, layer in zip(port.blocks, reference.layers, strict=True):
             parts = (layer.attention.query, layer.attention.key, layer.attention.value)
             block.qkv.weight.copy_(torch.cat([part.weight for part in parts]))
             block.qkv.bias.copy_(torch.cat([part.bias for part in parts]))
-            for own, other in (
+            for ported, original in (
                 (block.n1, layer.norm1), (block.n2, layer.norm2), (block.proj, layer.attention.out),
                 (block.fc1, layer.mlp.up), (block.fc2, layer.mlp.down),
             ):  # fmt: skip
-                own.load_state_dict(other.state_dict())
+                ported.load_state_dict(original.state_dict())
     return reference, port
 
 

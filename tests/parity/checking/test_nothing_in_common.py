@@ -101,8 +101,8 @@ def test_no_cell_is_found() -> None:
 
 def test_where_both_still_agree() -> None:
     reference = seeded(Blocks)
-    other = seeded(Other, 1, reference.words)  # type: ignore[arg-type]
-    report = parity.compare(reference, other, (IDS,), diagnose_seconds=0)
+    candidate = seeded(Other, 1, reference.words)  # type: ignore[arg-type]
+    report = parity.compare(reference, candidate, (IDS,), diagnose_seconds=0)
     ground = "nothing in common but their inputs and words: 8 of 9 Cells of the reference weren't found"
     assert report.nothing_in_common.startswith(f"The two networks have {ground}")
     assert [row.path for row in report.page().rows] == ["(root)", "words", "blocks"]

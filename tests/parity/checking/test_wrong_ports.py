@@ -69,8 +69,8 @@ class PortedBlock(nn.Module):
             (self.a, like.up),
             (self.b, like.down),
         )
-        for own, other in pairs:
-            own.load_state_dict(other.state_dict())
+        for ported, original in pairs:
+            ported.load_state_dict(original.state_dict())
         if fault == "transposed":
             self.o.weight.data = self.o.weight.data.T.clone()
         layers = (self.k, self.q, self.v) if fault == "q and k exchanged" else (self.q, self.k, self.v)
@@ -134,8 +134,8 @@ def test_a_sound_port_holds_with_all_gradients() -> None:
 def test_faults_are_placed_and_named(fault: str, failing: set[str], words: str) -> None:
     report = compared(fault)
     assert set(report.failing) == failing, str(report)
-    said = [cause.summary for path in failing for cause in report.cells[path].causes]
-    assert any(words in summary for summary in said), said
+    summaries = [cause.summary for path in failing for cause in report.cells[path].causes]
+    assert any(words in summary for summary in summaries), summaries
 
 
 class ByHeads(Attention):
@@ -241,8 +241,8 @@ def test_cells_behind_wrong_weights_are_found(fault: str, failing: set[str], wor
         parameter.data += 0.2 * torch.rand_like(parameter)
     report = parity.compare(reference.eval(), PortOfPatches(reference, fault).eval(), torch.randn(2, 3, 4, 4))
     assert set(report.failing) == failing, str(report)
-    said = [cause.summary for path in failing for cause in report.cells[path].causes]
-    assert any(words in summary for summary in said) or not failing, said
+    summaries = [cause.summary for path in failing for cause in report.cells[path].causes]
+    assert any(words in summary for summary in summaries) or not failing, summaries
 
 
 class HeadNorm(nn.Module):
@@ -306,5 +306,5 @@ def test_a_wrong_buffer_of_another_name_is_named(fault: bool) -> None:
     port = nn.Sequential(nn.Sequential(reference[0], nn.Tanh()), OwnNorm(norm, fault), nn.ReLU(), reference[4])
     report = parity.compare(reference.eval(), port.eval(), torch.randn(4, WIDTH))
     assert report.failing == (["2"] if fault else [])
-    said = [cause.summary for cause in report.cells["2"].causes]
-    assert said == (["2.running_var has the square roots of the values in the candidate"] if fault else [])
+    summaries = [cause.summary for cause in report.cells["2"].causes]
+    assert summaries == (["2.running_var has the square roots of the values in the candidate"] if fault else [])

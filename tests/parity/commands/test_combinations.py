@@ -72,7 +72,9 @@ def pairs() -> Iterator[tuple[str, Row, str, str]]:
     for name, command in main.commands.items():
         for row in rows_of(command):
             others = [" or ".join(row.others)] if isinstance(row, Needs) else row.others
-            yield from ((name, row, option, other) for option in row.options for other in others if option != other)
+            yield from (
+                (name, row, option, partner) for option in row.options for partner in others if option != partner
+            )
 
 
 PAIRS = list(pairs())
@@ -82,24 +84,24 @@ def test_the_table_is_walked() -> None:
     assert len(PAIRS) > 100
 
 
-@pytest.mark.parametrize(("name", "row", "option", "other"), PAIRS, ids=[f"{a} {b}, {c}" for a, _, b, c in PAIRS])
+@pytest.mark.parametrize(("name", "row", "option", "partner"), PAIRS, ids=[f"{a} {b}, {c}" for a, _, b, c in PAIRS])
 def test_each_row_is_refused_with_its_reason(
-    name: str, row: Row, option: str, other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, row: Row, option: str, partner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     command = main.commands[name]
     if isinstance(row, Needs):
         words = command_line(command, [option], row.others)
     else:
-        words = command_line(command, [option, other])
-        for alone in (option, other):
+        words = command_line(command, [option, partner])
+        for alone in (option, partner):
             assert row.reason not in refusal(name, command_line(command, [alone]))
     result = CliRunner().invoke(main, [name, *words])
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
     assert result.stderr.startswith("error: ")
     assert row.reason in result.stderr
-    for term in (option, *([] if isinstance(row, Needs) else [other])):
+    for term in (option, *([] if isinstance(row, Needs) else [partner])):
         shown = term if term in CIRCUMSTANCES or term in option_of(command, term).secondary_opts else None
         assert (shown or option_of(command, term).opts[0]) in result.stderr
     assert refusal(name, words) in result.stderr
@@ -124,7 +126,7 @@ def unknown_terms(table: Sequence[Row]) -> list[str]:
         for row in table
         for term in (*row.options, *row.others)
         if not any(
-            has(command, term) and any(has(command, other) for other in rest)
+            has(command, term) and any(has(command, other_term) for other_term in rest)
             for command in commands
             for rest in ([row.others] if term in row.options else [row.options])
         )
@@ -214,8 +216,8 @@ def test_options_of_the_file_that_contradict_each_other_are_refused() -> None:
 def test_an_option_of_the_file_without_effect_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").write_text("[tool.parity]\nseed = 3\ntrain = true\n")
-    said = CliRunner().invoke(main, ["run", "absent.onnx"]).stderr.splitlines()
-    assert said[:2] == [
+    lines = CliRunner().invoke(main, ["run", "absent.onnx"]).stderr.splitlines()
+    assert lines[:2] == [
         "from pyproject.toml: --seed=3",
         "from pyproject.toml: --train has no effect without a model file: there is no torch module in an ONNX file",
     ]

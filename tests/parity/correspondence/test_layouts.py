@@ -102,8 +102,8 @@ def test_rows_of_parameters_are_found_and_gradients_are_theirs(
     assert set(rewritten.parameters) == (set(parts) if is_arranged else {"fused"})
     x = random.standard_normal((2, len(fused)))
     result, gradients = program.value_and_grad(x)
-    other, of_parts = rewritten.value_and_grad(x)
-    np.testing.assert_array_equal(result, other)
+    result_of_parts, of_parts = rewritten.value_and_grad(x)
+    np.testing.assert_array_equal(result, result_of_parts)
     if is_arranged:
         gradient = gradients.parameters["fused"].reshape(fused.shape)
         gradient = gradient.T if is_transposed else gradient

@@ -122,8 +122,8 @@ def test_a_page_has_the_verdict_the_facts_and_the_causes() -> None:
 
 
 def test_causes_come_before_other_faults() -> None:
-    other = report(CONVNET, cell("stem", "Conv2d", failing()), cell("head", "Linear", failing(), causes=[CAUSE]))
-    assert [fault.path for fault in other.page().faults] == ["head", "stem"]
+    faulty = report(CONVNET, cell("stem", "Conv2d", failing()), cell("head", "Linear", failing(), causes=[CAUSE]))
+    assert [fault.path for fault in faulty.page().faults] == ["head", "stem"]
 
 
 def test_a_finding_links_to_its_cell() -> None:

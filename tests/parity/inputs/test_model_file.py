@@ -307,16 +307,16 @@ def test_no_inputs(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("returned", "said"),
+    ("returned", "ending"),
     [
         ("None", "it returned None (is a `return` missing?)"),
         ("nn.Linear", "it returned the class Linear"),
         ("{}", "it returned a dict"),
     ],
 )
-def test_model_returns_something_else(write: Write, returned: str, said: str) -> None:
+def test_model_returns_something_else(write: Write, returned: str, ending: str) -> None:
     message = refused(write(GOOD.replace("nn.Linear(3, 2)", returned)))
-    assert message == f"net.py: model() must return an nn.Module, {said}"
+    assert message == f"net.py: model() must return an nn.Module, {ending}"
 
 
 def test_model_is_something_else(write: Write) -> None:
@@ -335,12 +335,12 @@ def test_a_loss_that_needs_more_than_the_outputs(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("returned", "said"),
+    ("returned", "ending"),
     [("None", "None (is a `return` missing?)"), ("3", "an int"), ("{1: 2}", "a dict"), ("{1, 2}", "a set")],
 )
-def test_inputs_are_something_else(write: Write, returned: str, said: str) -> None:
+def test_inputs_are_something_else(write: Write, returned: str, ending: str) -> None:
     message = refused(write(GOOD.replace("(torch.randn(4, 3),)", returned)))
-    assert message == f"net.py: inputs() must return a tuple of arguments or a dict of keyword arguments, not {said}"
+    assert message == f"net.py: inputs() must return a tuple of arguments or a dict of keyword arguments, not {ending}"
     message = refused(write(f"from torch import nn\nmodel = nn.Identity()\ninputs = {returned}"))
     assert message.startswith("net.py: `inputs` must be a tuple")
 

@@ -112,8 +112,8 @@ def test_names_pair_the_draws_of_two_files(tmp_path: Path) -> None:
 )
 @pytest.mark.every(2)
 def test_a_fault_beside_draws_fails(tmp_path: Path, text: str, fault: str) -> None:
-    other = model(TWO.replace(text, fault).replace("s =", "t =").replace("b, s", "b, t"))
-    report = compare_onnx(written(tmp_path, "a", model(TWO)), written(tmp_path, "b", other), probe=False)
+    candidate = model(TWO.replace(text, fault).replace("s =", "t =").replace("b, s", "b, t"))
+    report = compare_onnx(written(tmp_path, "a", model(TWO)), written(tmp_path, "b", candidate), probe=False)
     assert report.failed
 
 

@@ -49,14 +49,14 @@ def test_a_small_difference_of_large_gradients_inherits_their_rounding(share: fl
     side = TorchSide("torch", FarFromTheKeys(), (torch.rand(3, 4),), {})
     truth = side.run(Run("float64"))
     run = Run("float32", reference=ReferenceRun.of(truth, truth.gradients.cotangents), feed=truth)
-    noise, other = Noise(side, truth, run), side.run(replace(run, dtype="float64"))
+    noise, candidate = Noise(side, truth, run), side.run(replace(run, dtype="float64"))
     key = Key("key", 0, OUTPUT_GRADIENT, "result")
     assert np.abs(truth.values[key]).max() < 1e-20 < np.abs(truth.values[Key("", 0, OUTPUT_GRADIENT, "result")]).max()
     assert truth.values[key].any()
-    other.values[key] = np.zeros_like(truth.values[key]) if share is None else truth.values[key] + share
+    candidate.values[key] = np.zeros_like(truth.values[key]) if share is None else truth.values[key] + share
     values = ValueJudge(truth, noise, Tolerance("float32"))
     compared = Comparer("other", "isolated", values, {}, grads=True)
-    failed = [c.tensor for _, c in compared.compare("meaning", other) if c.status == "fail"]
+    failed = [c.tensor for _, c in compared.compare("meaning", candidate) if c.status == "fail"]
     assert failed == ([] if passes else ["key result"])
 
 

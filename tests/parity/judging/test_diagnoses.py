@@ -75,10 +75,10 @@ def weight(network: Any) -> None:
 @pytest.mark.every(3)
 def test_the_cause_is_found_in_a_cell_that_is_read_alone(change: Callable[[Any], None], path: str, words: str) -> None:
     torch.manual_seed(0)
-    network = Network()
-    other = copy.deepcopy(network)
-    change(other)
-    report = parity.compare(network, other, (torch.randn(3, 4),))
+    reference = Network()
+    candidate = copy.deepcopy(reference)
+    change(candidate)
+    report = parity.compare(reference, candidate, (torch.randn(3, 4),))
     assert report.failing == [path]
     (cause,) = report.cells[path].causes
     assert words in cause.summary
@@ -90,9 +90,9 @@ def test_a_cell_that_can_not_be_read_alone_has_no_cause_of_its_program() -> None
         def forward(self, x: Tensor) -> Tensor:
             return super().forward(x) * 1.25
 
-    network = nn.Sequential(nn.Linear(4, 4), Opaque())
-    other = nn.Sequential(network[0], Other())
-    report = parity.compare(network, other, (torch.randn(3, 4),))
+    reference = nn.Sequential(nn.Linear(4, 4), Opaque())
+    candidate = nn.Sequential(reference[0], Other())
+    report = parity.compare(reference, candidate, (torch.randn(3, 4),))
     assert report.failing == ["1"]
     assert report.cells["1"].causes == []
 
@@ -126,9 +126,9 @@ class Choice(nn.Module):
 )
 @pytest.mark.every(2)
 def test_what_differs_inside_a_branch_or_a_loop_is_named(name: str, value: float, words: str, tmp_path: Path) -> None:
-    network, other = Choice(), Choice()
-    setattr(other, name, value)
-    report = parity.compare(network, other, (torch.rand(3, 4),))
+    reference, candidate = Choice(), Choice()
+    setattr(candidate, name, value)
+    report = parity.compare(reference, candidate, (torch.rand(3, 4),))
     (cause,) = report.cells[""].causes
     assert cause.summary == words
     report.write_repro(tmp_path / "repro")

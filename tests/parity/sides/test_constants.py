@@ -206,9 +206,9 @@ def test_the_written_file_holds(maker: str, tmp_path: Path) -> None:
 
 def test_two_modules_may_make_a_number_in_different_ways() -> None:
     modules = [Using(lambda x, _, v=v: torch.tensor([v] * 3), None, USES["times"]) for v in (0.1, 0.1000001)]  # type: ignore[misc]
-    other = Using(MAKERS["full"], torch.float32, USES["times"])
-    assert parity.compare(modules[0], other, (X,)).ok
-    assert not parity.compare(modules[1], other, (X,)).ok
+    candidate = Using(MAKERS["full"], torch.float32, USES["times"])
+    assert parity.compare(modules[0], candidate, (X,)).ok
+    assert not parity.compare(modules[1], candidate, (X,)).ok
 
 
 @pytest.mark.every(2)

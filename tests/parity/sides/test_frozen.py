@@ -49,8 +49,8 @@ def test_a_side_that_was_replaced_forgets_what_runs_of_the_other_have_found_out(
     assert side.in_interpreter().program is first
     with pytest.raises(dataclasses.FrozenInstanceError):
         side.joined = {("", 0): {1: 0}}  # type: ignore[misc]
-    other = replace(side, args=(torch.ones(3, 2),))
-    assert tuple(other.in_interpreter().program.inputs[0].shape) == (3, 2)
+    replaced = replace(side, args=(torch.ones(3, 2),))
+    assert tuple(replaced.in_interpreter().program.inputs[0].shape) == (3, 2)
 
 
 def test_a_run_of_what_the_reference_has_settled_takes_all_of_it() -> None:

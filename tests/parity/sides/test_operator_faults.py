@@ -90,9 +90,9 @@ def test_a_batch_of_one_accuses_no_side() -> None:
 @pytest.mark.every(2)
 def test_a_fault_of_a_side_is_still_found(batch: int) -> None:
     torch.manual_seed(0)
-    module, other = Axial(), Axial(1.01)
-    other.load_state_dict(module.state_dict())
-    report = parity.compare(module, other, (torch.randn(batch, 3, 4, 5),))
+    reference, candidate = Axial(), Axial(1.01)
+    candidate.load_state_dict(reference.state_dict())
+    report = parity.compare(reference, candidate, (torch.randn(batch, 3, 4, 5),))
     assert report.failed
 
 

@@ -63,11 +63,11 @@ def test_what_a_program_says_of_its_parameters_and_lines_is_looked_for_once(
 ) -> None:
     first = side.run(Run("float64"))
 
-    def again(*_: Any) -> Any:
+    def fail(*_: Any) -> Any:
         raise AssertionError("looked for again")
 
-    monkeypatch.setattr(parameter_users, "_look_for_users", again)
-    monkeypatch.setattr(boundary_observer.BoundaryObserver, "_look_up_source", again)
+    monkeypatch.setattr(parameter_users, "_look_for_users", fail)
+    monkeypatch.setattr(boundary_observer.BoundaryObserver, "_look_up_source", fail)
     second = side.run(Run("float64"))
     assert second.boundaries.sources == first.boundaries.sources
     assert any(first.boundaries.sources.values())

@@ -86,7 +86,7 @@ def test_a_backward_pass_that_changes_its_gradient_leaves_the_records_alone(dtyp
     module = ChangesItsGradient()
     truth = records(module)
     kept = {key: value.copy() for key, value in truth.values.items()}
-    again = records(module, dtype, truth)
+    second_run = records(module, dtype, truth)
     for key, value in kept.items():
         np.testing.assert_array_equal(truth.values[key], value)
-        np.testing.assert_allclose(again.values[key], value, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(second_run.values[key], value, rtol=1e-5, atol=1e-6)

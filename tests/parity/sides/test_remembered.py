@@ -40,11 +40,11 @@ def test_a_layer_is_computed_once_and_again_if_anything_differs(kind: type[nn.Mo
     torch.manual_seed(0)
     layer, x = kind(4, 5), torch.randn(6, 2, 4)
     run = Run("float64")
-    first, again = side(layer, x).run(run), side(layer, x).run(run)
+    first, second = side(layer, x).run(run), side(layer, x).run(run)
     assert len(computed) == 2  # forward and backward
     for key, array in first.values.items():
-        np.testing.assert_array_equal(again.values[key], array)
-        again.values[key][...] = 7.0  # belongs to this run alone
+        np.testing.assert_array_equal(second.values[key], array)
+        second.values[key][...] = 7.0  # belongs to this run alone
     with torch.no_grad():
         layer.weight_hh_l0[0, 0] += 1e-3
     changed = side(layer, x).run(run)

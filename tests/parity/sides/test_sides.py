@@ -48,11 +48,11 @@ def test_a_fed_cell_computes_on_what_it_is_fed(kind: str) -> None:
         "onnxruntime": lambda: ExportedSide(kind, program, args, {}),
     }[kind]()
     fed, made = Key("softmax", 0, INPUT, "input"), Key("softmax", 0, OUTPUT, "result")
-    other = np.random.default_rng(0).standard_normal(truth.values[fed].shape)
-    feed = replace(truth, values=truth.values | {fed: other})
+    fed_array = np.random.default_rng(0).standard_normal(truth.values[fed].shape)
+    feed = replace(truth, values=truth.values | {fed: fed_array})
     run = Run("float32", Wanted(kind != "onnxruntime"), ReferenceRun.of(truth, truth.gradients.cotangents), feed)
     records = side.run(run)
-    expected = torch.softmax(torch.from_numpy(other), -1).numpy()
+    expected = torch.softmax(torch.from_numpy(fed_array), -1).numpy()
     np.testing.assert_allclose(records.values[made], expected, rtol=1e-5, atol=1e-6)
     # what was recorded at its output, not what it made of another input, goes on to the next Cell
     head = Key("head", 0, OUTPUT, "result")

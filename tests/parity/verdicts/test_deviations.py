@@ -27,17 +27,17 @@ def _pairs() -> list[tuple[Any, Any]]:
     for dtype in (np.float64, np.float32, np.float16, ml_dtypes.bfloat16):
         for shape in ((), (1,), (7,), (2, 3, 4)):
             truth = rng.choice(SPECIAL, shape)
-            other = np.where(rng.random(shape) < 0.3, rng.choice(SPECIAL, shape), truth)
+            candidate = np.where(rng.random(shape) < 0.3, rng.choice(SPECIAL, shape), truth)
             with np.errstate(over="ignore"):
-                pairs.append((np.asarray(other).astype(dtype), np.asarray(truth)))
+                pairs.append((np.asarray(candidate).astype(dtype), np.asarray(truth)))
     return pairs
 
 
 @pytest.mark.parametrize("pair", range(16))
 def test_the_largest_error_is_where_it_is_said_to_be(pair: int) -> None:
-    other, truth = _pairs()[pair]
-    largest, index = error(other, truth)
-    a, b = other.astype(np.float64), truth
+    candidate, truth = _pairs()[pair]
+    largest, index = error(candidate, truth)
+    a, b = candidate.astype(np.float64), truth
     with np.errstate(invalid="ignore"):
         apart = np.abs(a - b)
     apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.where(np.isfinite(apart), apart, np.inf))
@@ -57,9 +57,9 @@ def test_transposed_and_expanded_arrays() -> None:
 
 
 def test_below_a_limit_only_small_elements_count() -> None:
-    truth, other = np.array([1.0, 1e9, -2.0]), np.array([1.25, 0.0, -2.0])
-    assert error(other, truth, below=10.0) == (0.25, (0,))
-    assert error(other, truth)[1] == (1,)
+    truth, candidate = np.array([1.0, 1e9, -2.0]), np.array([1.25, 0.0, -2.0])
+    assert error(candidate, truth, below=10.0) == (0.25, (0,))
+    assert error(candidate, truth)[1] == (1,)
     assert size(truth, below=10.0) == 2.0
     assert size(truth) == 1e9
     assert size(np.array([np.nan, -3.0, np.inf])) == 3.0

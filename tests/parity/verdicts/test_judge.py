@@ -71,10 +71,10 @@ def test_shape_and_kind_of_dtype_must_agree() -> None:
 @pytest.mark.parametrize("check", ["meaning", "rounding"])
 def test_integers_are_compared_exactly(check: str) -> None:
     truth = np.arange(6).reshape(2, 3)
-    other = truth.copy()
-    other[1, 0] += 1
+    candidate = truth.copy()
+    candidate[1, 0] += 1
     assert judge(check, truth, truth, truth, 0.0, FLOAT32)["status"] == PASS
-    result = judge(check, other, truth, truth, 0.0, FLOAT32)
+    result = judge(check, candidate, truth, truth, 0.0, FLOAT32)
     assert (result["status"], result["index"]) == (FAIL, (1, 0))
 
 

@@ -21,8 +21,8 @@ def test_values_of_other_classes_are_shown_with_their_classes() -> None:
     tolerance = Tolerance("float32")
     differ = judge_values("meaning", "2", "3", "3", tolerance)
     assert differ["reason"] == "'2', needed '3'"
-    other = judge_values("meaning", ["2"], "2", "2", tolerance)
-    assert other["reason"] == "['2'] (list), needed '2' (str)"
+    of_list = judge_values("meaning", ["2"], "2", "2", tolerance)
+    assert of_list["reason"] == "['2'] (list), needed '2' (str)"
 
 
 def test_complex_numbers_are_judged_by_both_parts() -> None:

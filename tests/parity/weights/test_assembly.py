@@ -125,8 +125,8 @@ def test_a_map_is_read_as_it_was_written() -> None:
     assert weight_map.assemblies == {"part": assemblies["part"]}
     assert [entry.torch for entry in weight_map.entries] == ["theirs", "a", "gone"]
     assert "# two\n# lines\n" in text
-    again = parse(tomllib.loads(map_text(assemblies | {"copy": Assembly(("theirs",))}, {})), "map.toml")
-    assert again.assemblies.keys() == {*assemblies, "copy"}
+    written_map = parse(tomllib.loads(map_text(assemblies | {"copy": Assembly(("theirs",))}, {})), "map.toml")
+    assert written_map.assemblies.keys() == {*assemblies, "copy"}
 
 
 def test_a_checkpoint_is_converted_to_that_of_a_port(tmp_path: Path) -> None:

@@ -89,8 +89,8 @@ def test_a_square_matrix_of_a_block_is_never_transposed() -> None:
 
     report = compare(Scaled(), Transposing(), X)
     assert report.failing == [""]
-    said = " ".join(report.cells[""].explanations)
-    assert "weights={'mix': ('mix', 'transpose')}" in said
+    explanations = " ".join(report.cells[""].explanations)
+    assert "weights={'mix': ('mix', 'transpose')}" in explanations
     assert assert_parity(Scaled(), Transposing(), X, weights={"mix": ("mix", "transpose")}).ok
 
 

@@ -162,8 +162,8 @@ def test_a_flat_kernel_is_asked_for() -> None:
 def test_a_vector_alone_is_asked_for(name: str) -> None:
     with pytest.raises(UsageError) as error:
         names_in_torch({name: (4,)})
-    other = f"{name.partition('.')[0]}.weight"
-    assert names_in_torch({name: (4,)}, proposed(error)) == {other: name}
+    weight_name = f"{name.partition('.')[0]}.weight"
+    assert names_in_torch({name: (4,)}, proposed(error)) == {weight_name: name}
 
 
 def test_state_of_training_is_left_behind() -> None:

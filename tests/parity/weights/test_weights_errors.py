@@ -54,9 +54,9 @@ def refused(*arguments: str) -> str:
     ],
 )  # fmt: skip
 def test_files_of_other_kinds(source: str, target: str) -> None:
-    said = refused(source, "-o", target)
-    assert "one of the two files must be a checkpoint of Cells (.ckpt), the other one of torch" in said
-    assert f"given {source} and {target}" in said
+    message = refused(source, "-o", target)
+    assert "one of the two files must be a checkpoint of Cells (.ckpt), the other one of torch" in message
+    assert f"given {source} and {target}" in message
 
 
 def test_a_source_of_another_kind_is_named() -> None:
@@ -102,9 +102,9 @@ def test_a_target_that_cant_be_written() -> None:
 def test_objects_of_python_are_never_made() -> None:
     for content in (Executed(), {"fc.weight": Executed()}, torch.nn.Linear(2, 2)):
         torch.save(content, "object.pt")
-        said = refused("object.pt", "-o", "x.ckpt")
-        assert "it holds more than tensors, and loading Python objects runs code" in said
-        assert "torch.save(model.state_dict(), FILE)" in said
+        message = refused("object.pt", "-o", "x.ckpt")
+        assert "it holds more than tensors, and loading Python objects runs code" in message
+        assert "torch.save(model.state_dict(), FILE)" in message
     assert not Path("executed").exists()
 
 

@@ -141,11 +141,11 @@ def test_dtypes_and_seed() -> None:
     assert initializer("ones", 2).dtype == float32
     random.seed(3)
     first = initializer("normal", (3, 4), bfloat16)
-    again = initializer("normal", (3, 4), bfloat16)
+    later = initializer("normal", (3, 4), bfloat16)
     random.seed(3)
     repeated = initializer("normal", (3, 4), bfloat16)
     assert first.dtype == bfloat16
-    assert first.tolist() == repeated.tolist() != again.tolist()
+    assert first.tolist() == repeated.tolist() != later.tolist()
 
 
 def test_tensor_is_returned_as_it_is() -> None:

@@ -117,10 +117,10 @@ def test_arrays_outside_stay_apart() -> None:
 def test_tensors_made_of_tensors_stay_apart() -> None:
     x = Tensor([1.0, 2.0])
     others = [Tensor(x), x.copy(), copy.deepcopy(x), copy.copy(x), x.value()]
-    for other in others:
-        other[0] = 9.0
+    for twin in others:
+        twin[0] = 9.0
     assert x.tolist() == [1.0, 2.0]
-    assert all(other.tolist() == [9.0, 2.0] for other in others)
+    assert all(twin.tolist() == [9.0, 2.0] for twin in others)
     assert x.assign_value(Tensor([5.0, 6.0])) is x
     assert x.tolist() == [5.0, 6.0]
 

@@ -94,8 +94,8 @@ def test_what_is_trained_and_what_the_optimizer_keeps_can_be_given_other_values(
     alone = network()
     for name, parameter in alone.parameters_and_names():
         parameter.set_data(ms.Tensor(given[name]))
-    other = compile_train_step(alone, ms.nn.MSELoss(), lambda p: optim.Adam(p, 0.05))
-    assert [step(X, Y) for _ in range(2)] == [other(X, Y) for _ in range(2)] != first
+    step_of_copy = compile_train_step(alone, ms.nn.MSELoss(), lambda p: optim.Adam(p, 0.05))
+    assert [step(X, Y) for _ in range(2)] == [step_of_copy(X, Y) for _ in range(2)] != first
     assert step.learning_rate == pytest.approx(0.05)
     assert compilations() == 2
 

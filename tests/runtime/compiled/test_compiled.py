@@ -191,10 +191,10 @@ def test_draws_follow_the_seed_and_are_new_in_each_run() -> None:
         compiled = ms.compile(program, "cpu")
         sampled.append([compiled(x), compiled(x)])
     for kind in range(3):
-        first, again, other = (np.stack([run[kind] for run in runs]) for runs in sampled)
-        np.testing.assert_array_equal(first, again)
+        first, repeated, of_other_seed = (np.stack([run[kind] for run in runs]) for runs in sampled)
+        np.testing.assert_array_equal(first, repeated)
         assert (first[0] != first[1]).any()
-        assert (first != other).any()
+        assert (first != of_other_seed).any()
     assert (sampled[0][0][0] != sampled[0][0][2]).any()
 
 

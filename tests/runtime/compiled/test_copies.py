@@ -30,9 +30,9 @@ def _step() -> Any:
 def test_compiled_programs_are_copied(by: Callable[[Any], Any]) -> None:
     compiled = ms.compile(ms.trace(nn.Dense(6, 3), (X,)).program)
     compiled.value_and_grad(X)
-    other = by(compiled)
-    np.testing.assert_array_equal(other(X), compiled(X))
-    assert other.provider == compiled.provider
+    twin = by(compiled)
+    np.testing.assert_array_equal(twin(X), compiled(X))
+    assert twin.provider == compiled.provider
 
 
 @copied

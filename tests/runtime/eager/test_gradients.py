@@ -111,9 +111,9 @@ def test_gradients_with_their_names() -> None:
 
 def test_unused_and_frozen_ones_have_gradients_of_zeros() -> None:
     net = Line()
-    other = Parameter(Tensor([[1.0, 2.0]]), name="other")
+    unused = Parameter(Tensor([[1.0, 2.0]]), name="other")
     net.b.requires_grad = False
-    of_x, (of_w, of_b, of_other) = grad(net, 0, [net.w, net.b, other])(X)
+    of_x, (of_w, of_b, of_other) = grad(net, 0, [net.w, net.b, unused])(X)
     assert plain((of_x, of_w, of_b)) == (2.0, 3.0, 0.0)
     assert of_other.tolist() == [[0.0, 0.0]]
     assert plain(grad(lambda x, y: x, (0, 1))(X, Y)) == (1.0, 0.0)

@@ -140,8 +140,8 @@ def test_all_spellings_are_one() -> None:
         (ops.glu(x, 0), [ops.GLU(0)(x), nn.GLU(0)(x)]),
     ]
     for expected, others in spelling:
-        for other in others:
-            np.testing.assert_array_equal(other.asnumpy(), expected.asnumpy())
+        for result in others:
+            np.testing.assert_array_equal(result.asnumpy(), expected.asnumpy())
 
 
 @pytest.mark.parametrize(

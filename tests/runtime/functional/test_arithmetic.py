@@ -212,8 +212,8 @@ def test_spellings_are_alike() -> None:
     }
     for name, others in spellings.items():
         expected = getattr(ops, name)(a, b).asnumpy()
-        for other in others:
-            np.testing.assert_array_equal(other(a, b).asnumpy(), expected, err_msg=name)
+        for spelling in others:
+            np.testing.assert_array_equal(spelling(a, b).asnumpy(), expected, err_msg=name)
 
 
 def test_numbers_on_the_left() -> None:

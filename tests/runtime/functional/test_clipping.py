@@ -106,9 +106,9 @@ def test_half_precision_does_not_overflow_in_the_norm() -> None:
 
 
 def test_an_infinite_gradient_spoils_its_own_place_only() -> None:
-    spoilt, other = ops.clip_by_global_norm((Tensor([math.inf, 1.0]), Tensor([2.0])))
+    spoilt, spared = ops.clip_by_global_norm((Tensor([math.inf, 1.0]), Tensor([2.0])))
     assert math.isnan(spoilt.tolist()[0])
-    assert (spoilt.tolist()[1], other.tolist()) == (0.0, [0.0])
+    assert (spoilt.tolist()[1], spared.tolist()) == (0.0, [0.0])
 
 
 @pytest.mark.parametrize("order", [1.0, 2.0, 3.0, math.inf])

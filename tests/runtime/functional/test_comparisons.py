@@ -68,10 +68,10 @@ def test_equality_with_what_is_no_tensor() -> None:
 
 
 def test_closeness() -> None:
-    other = np.array([1.0 + 5e-6, math.nan, math.inf, math.inf], np.float32)
+    near = np.array([1.0 + 5e-6, math.nan, math.inf, math.inf], np.float32)
     for equal_nan in (False, True):
-        expected = torch.isclose(torch.tensor(SPECIAL.asnumpy()), torch.tensor(other), equal_nan=equal_nan)
-        assert ops.isclose(SPECIAL, Tensor(other), equal_nan=equal_nan).tolist() == expected.tolist()
+        expected = torch.isclose(torch.tensor(SPECIAL.asnumpy()), torch.tensor(near), equal_nan=equal_nan)
+        assert ops.isclose(SPECIAL, Tensor(near), equal_nan=equal_nan).tolist() == expected.tolist()
     assert ops.isclose(Tensor([1.0]), Tensor([math.inf])).tolist() == [False]
     assert ops.IsClose(rtol=0.0, atol=1.0)(I, I + 1).asnumpy().all()
     assert X.isclose(X + 1e-3, rtol=1e-2).asnumpy().all()

@@ -47,13 +47,13 @@ def test_the_given_statistics_are_differentiable() -> None:
 
 def test_the_object_returns_its_statistics() -> None:
     x, (mean, variance) = normal(4, 3, 2), statistics(3)
-    y, m, v, *again = ops.BatchNorm(is_training=True)(
+    y, m, v, *statistics_of_batch = ops.BatchNorm(is_training=True)(
         Tensor(x), Tensor(np.ones(3)), Tensor(np.zeros(3)), Tensor(mean), Tensor(variance)
     )
     np.testing.assert_allclose(m.asnumpy(), x.mean((0, 2)))
     np.testing.assert_allclose(v.asnumpy(), x.var((0, 2)))
     np.testing.assert_allclose(y.asnumpy().mean((0, 2)), 0, atol=1e-12)
-    assert len(again) == 2
+    assert len(statistics_of_batch) == 2
 
 
 @pytest.mark.parametrize("half", [ms.float16, ms.bfloat16])

@@ -52,11 +52,11 @@ def test_avg_pool_is_torch_s(pool: Any, count_include_pad: bool, divisor: int) -
     torch_function: Any = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[count]
     given = {**attributes, "count_include_pad": count_include_pad}
     padding = tuple(side for p in attributes["padding"] for side in (p, p))
-    own = {"divisor_override": divisor} if count > 1 else {}
-    torchs = {"divisor_override": divisor or None} if count > 1 else {}
+    function_options = {"divisor_override": divisor} if count > 1 else {}
+    torch_options = {"divisor_override": divisor or None} if count > 1 else {}
     assert_as_torch(
-        lambda x: function(x, **{**given, **own, "padding": padding}),
-        lambda x: torch_function(x, **given, **torchs),
+        lambda x: function(x, **{**given, **function_options, "padding": padding}),
+        lambda x: torch_function(x, **given, **torch_options),
         normal(*shape),
     )
 

@@ -51,10 +51,10 @@ def test_distributions(draw: Callable[[], Tensor], dtype: str, mean: float, devi
 @pytest.mark.parametrize(("draw", "dtype", "mean", "deviation"), DRAWS.values(), ids=DRAWS)
 def test_set_seed_repeats(draw: Callable[[], Tensor], dtype: str, mean: float, deviation: float) -> None:
     ms.set_seed(1)
-    first, other = draw().asnumpy(), draw().asnumpy()
+    first, second = draw().asnumpy(), draw().asnumpy()
     ms.set_seed(1)
     np.testing.assert_array_equal(draw().asnumpy(), first)
-    assert not np.array_equal(first, other)
+    assert not np.array_equal(first, second)
 
 
 def test_a_seed_repeats_its_draw_and_leaves_the_others_alone() -> None:

@@ -201,8 +201,8 @@ def test_operator_objects_are_the_functions() -> None:
         (ops.multilabel_margin_loss(x, labels), ops.MultilabelMarginLoss()(x, labels)[0]),
         ((x * x).sum() / 2, ops.L2Loss()(x)),
     ]
-    for expected, other in spelling:
-        np.testing.assert_array_equal(other.asnumpy(), expected.asnumpy())
+    for expected, of_object in spelling:
+        np.testing.assert_array_equal(of_object.asnumpy(), expected.asnumpy())
     flags = ops.MultilabelMarginLoss()(x, labels)[1]
     np.testing.assert_array_equal(flags.asnumpy(), [[1, 0, 1, 0]] * 3)
 

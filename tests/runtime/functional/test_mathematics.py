@@ -79,8 +79,8 @@ def test_spellings_are_alike(spelling: PublicOp) -> None:
     others = [getattr(Tensor, name) for name in spelling.methods]
     others += [getattr(ops, name) for name in (*spelling.aliases, spelling.function.__name__)]
     others += [getattr(ops, primitive.name)() for primitive in spelling.primitives]
-    for other in others:
-        np.testing.assert_array_equal(other(*operands).asnumpy(), expected)
+    for function in others:
+        np.testing.assert_array_equal(function(*operands).asnumpy(), expected)
 
 
 def test_the_names_of_the_field_are_there() -> None:

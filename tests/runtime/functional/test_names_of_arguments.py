@@ -20,7 +20,7 @@ def accepted(taker: Any) -> list[set[str]]:
     others = getattr(taker, "other_names", {})
     function = taker.__init__ if inspect.isclass(taker) else taker
     parameters = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
-    return [{p.name, *(other for other, name in others.items() if name == p.name)} for p in parameters]
+    return [{p.name, *(synonym for synonym, name in others.items() if name == p.name)} for p in parameters]
 
 
 @pytest.mark.parametrize(("name", "arguments"), [(name, arguments) for name, *arguments in TABLE])

@@ -170,8 +170,8 @@ def test_what_follows_an_assignment_depends_on_the_value() -> None:
     assert of_x.tolist() == (1.0 + 3.0 * (2.0 * A + 1.0)).tolist()
     assert of_p[0].tolist() == A.tolist()
     assert net.p.tolist() == (A * A + A).tolist()
-    (again,) = grad(net, None, net.trainable_params())(A)  # nothing of the first run is left
-    assert again.tolist() == A.tolist()
+    (second_gradient,) = grad(net, None, net.trainable_params())(A)  # nothing of the first run is left
+    assert second_gradient.tolist() == A.tolist()
 
 
 @pytest.mark.parametrize(

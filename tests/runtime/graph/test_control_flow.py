@@ -948,7 +948,7 @@ def test_training_step(make: Any, kind: str) -> None:
         return net, optimizer, make(net, optimizer)
 
     net, optimizer, step = prepared()
-    other, other_optimizer, other_step = prepared()
+    other_net, other_optimizer, other_step = prepared()
     compiled = ms.jit(other_step)
     for i in range(5):
         x = X * (i - 2)
@@ -956,7 +956,7 @@ def test_training_step(make: Any, kind: str) -> None:
             x = x * np.float32(np.inf)
         with np.errstate(all="ignore"):
             same(compiled(Tensor(x)), step(Tensor(x)))
-        same([*other.get_parameters()], [*net.get_parameters()])
+        same([*other_net.get_parameters()], [*net.get_parameters()])
         same([*other_optimizer.get_parameters()], [*optimizer.get_parameters()])
     assert compiled.cache_info().traces == 1
     assert 0 < net.inactive.asnumpy() or make is clipped_in_loop

@@ -70,10 +70,10 @@ def test_sizes_stay_symbolic() -> None:
             return self.norm(x).repeat(2, 1)[: x.shape[0] + 1]
 
     program = from_torch(Head(), (X,), dynamic_shapes=({0: "batch"},), train=True)
-    again = retraced(program, X, dynamic_shapes=({0: "n"},))
-    assert again.outputs[0].shape == (symbol("n") + 1, 6)
-    assert len(again.nodes) == len(program.nodes)
-    np.testing.assert_array_equal(again(X.numpy()[:2]), program(X.numpy()[:2]))
+    retraced_program = retraced(program, X, dynamic_shapes=({0: "n"},))
+    assert retraced_program.outputs[0].shape == (symbol("n") + 1, 6)
+    assert len(retraced_program.nodes) == len(program.nodes)
+    np.testing.assert_array_equal(retraced_program(X.numpy()[:2]), program(X.numpy()[:2]))
 
 
 def test_sizes_that_values_decide_stay_so() -> None:
@@ -82,10 +82,10 @@ def test_sizes_that_values_decide_stay_so() -> None:
             return x[x > 0] * 2 + torch.nonzero(x[0]).sum()
 
     program = from_torch(Found(), (X,))
-    again = retraced(program, X)
-    assert described(again)[1:-1] == described(program)[1:-1]
+    retraced_program = retraced(program, X)
+    assert described(retraced_program)[1:-1] == described(program)[1:-1]
     for x in (X, -X):
-        np.testing.assert_array_equal(again(x), program(x))
+        np.testing.assert_array_equal(retraced_program(x), program(x))
 
 
 def test_a_cell_in_its_place_becomes_part_of_the_program() -> None:

@@ -210,8 +210,8 @@ def test_a_backward_pass_written_by_hand_counts_wherever_the_gradient_is_asked_f
         for rows in (x, x[:2]):
             _, gradients = side.value_and_grad(rows.asnumpy())
             np.testing.assert_allclose(gradients.inputs[0], ms.grad(loss)(rows), rtol=1e-5)
-    again = ms.grad(lambda x: ms.grad(ms.jit(loss))(x).sum())(x)
-    np.testing.assert_allclose(again, ms.grad(lambda x: ms.grad(loss)(x).sum())(x), rtol=1e-5)
+    second_order = ms.grad(lambda x: ms.grad(ms.jit(loss))(x).sum())(x)
+    np.testing.assert_allclose(second_order, ms.grad(lambda x: ms.grad(loss)(x).sum())(x), rtol=1e-5)
 
 
 def test_a_backward_pass_written_by_hand_in_half_precision_is_that_of_eager_mode() -> None:

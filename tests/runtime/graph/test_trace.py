@@ -192,8 +192,8 @@ def test_a_parameter_of_no_cell_is_stored_under_its_name() -> None:
     held = {"w": [weight, unused, frozen]}
 
     def function(x: Any) -> Any:
-        w, other, also = held["w"]
-        return x * w + also.value() if other.shape else x
+        w, second, third = held["w"]
+        return x * w + third.value() if second.shape else x
 
     traced = trace(function, (Tensor(X),))
     assert traced.parameters["weight"] is weight

@@ -27,16 +27,16 @@ def mapped(tmp_path: Path) -> np.ndarray:
 
 
 def test_data_have_the_dtype_of_their_value() -> None:
-    same, other = value("same", (2,)), value("other", (3,))
+    same, converted = value("same", (2,)), value("other", (3,))
     given = np.ones(2, np.float32)
-    data = StoredData({same: given, other: np.array([1, 2, 3], np.int64)})
+    data = StoredData({same: given, converted: np.array([1, 2, 3], np.int64)})
     assert data[same] is given
-    assert data[other].dtype == FLOAT32
-    assert list(data) == [same, other]
+    assert data[converted].dtype == FLOAT32
+    assert list(data) == [same, converted]
     assert len(data) == 2
     arrays = data.arrays()
     assert arrays[same] is given
-    np.testing.assert_array_equal(arrays[other], np.array([1, 2, 3], np.float32))
+    np.testing.assert_array_equal(arrays[converted], np.array([1, 2, 3], np.float32))
     assert value("third", (1,)) not in data
 
 
@@ -48,9 +48,9 @@ def test_a_mapped_file_is_found_behind_views(mapped: np.ndarray) -> None:
 
 
 def test_large_data_of_files_are_read_when_they_are_used(mapped: np.ndarray) -> None:
-    big, small, own = value("big", mapped.shape), value("small", (2, 4)), value("own", mapped.shape)
-    data = StoredData({big: mapped, small: mapped[:, :4], own: mapped.astype(np.float32)})
-    assert [data.is_read_when_used(each) for each in (big, small, own)] == [True, False, False]
+    big, small, converted = value("big", mapped.shape), value("small", (2, 4)), value("own", mapped.shape)
+    data = StoredData({big: mapped, small: mapped[:, :4], converted: mapped.astype(np.float32)})
+    assert [data.is_read_when_used(each) for each in (big, small, converted)] == [True, False, False]
     read = data.read(big)
     assert read.dtype == FLOAT32
     assert mapped_file(read) is None

@@ -46,8 +46,8 @@ def killed(path: Path, when: str) -> None:
 @pytest.mark.parametrize("when", ["before", "moved", "after"])
 @pytest.mark.parametrize("existing", [False, True])
 def test_a_kill_leaves_no_data_file_after_the_next_write(tmp_path: Path, when: str, existing: bool) -> None:
-    path, other = tmp_path / "net.onnx", tmp_path / "net.onnx.0123456789abcdef.data"
-    other.write_bytes(b"of a user")
+    path, users_file = tmp_path / "net.onnx", tmp_path / "net.onnx.0123456789abcdef.data"
+    users_file.write_bytes(b"of a user")
     if existing:
         write(path, 1.0)
     process = multiprocessing.get_context("fork").Process(target=killed, args=(path, when))
@@ -57,9 +57,9 @@ def test_a_kill_leaves_no_data_file_after_the_next_write(tmp_path: Path, when: s
     write(tmp_path / "other.onnx", 3.0)
     data = [data_file(path)] if path.exists() else []
     assert bool(data) == (existing or when != "before")
-    kept = {file.name for file in tmp_path.glob("net.onnx.*")} - {other.name}
+    kept = {file.name for file in tmp_path.glob("net.onnx.*")} - {users_file.name}
     assert kept == {file.name for file in data if file is not None}
     if data:
         number = numpy_helper.to_array(onnx.load(path).graph.initializer[0])[0]
         assert number == (1.0 if when == "before" else 2.0)
-    assert other.read_bytes() == b"of a user"
+    assert users_file.read_bytes() == b"of a user"

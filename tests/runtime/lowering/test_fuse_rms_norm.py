@@ -67,9 +67,9 @@ def test_the_forms_that_models_have(form: str) -> None:
 
 
 @pytest.mark.parametrize("opset", [18, 23])
-@pytest.mark.parametrize("other", OTHERS)
-def test_other_computations_stay(other: str, opset: int) -> None:
-    model, error = exported(OTHERS[other], opset, X)
+@pytest.mark.parametrize("computation", OTHERS)
+def test_other_computations_stay(computation: str, opset: int) -> None:
+    model, error = exported(OTHERS[computation], opset, X)
     types = {node.op_type for node in model.graph.node}
     assert FUSED not in types
     assert "Div" not in types

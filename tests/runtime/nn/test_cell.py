@@ -303,6 +303,6 @@ def test_a_copy_is_apart_and_ties_stay() -> None:
 def test_a_copy_of_something_frozen_in_training_is_so_too() -> None:
     net = Net().set_train().to_float(ms.float16)
     net.scale.requires_grad = False
-    other = copy.deepcopy(net)
-    assert (other.training, other.first.training, other.scale.requires_grad) == (True, True, False)
-    assert other(Tensor([[1.0, 2.0]])).dtype == ms.float16
+    twin = copy.deepcopy(net)
+    assert (twin.training, twin.first.training, twin.scale.requires_grad) == (True, True, False)
+    assert twin(Tensor([[1.0, 2.0]])).dtype == ms.float16

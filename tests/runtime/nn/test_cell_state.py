@@ -56,13 +56,13 @@ def test_a_buffer_is_read_anew_once_it_is_changed_outside_of_what_is_traced():
 
 
 def test_state_dicts_are_loaded():
-    net, other = Mean(), Mean()
+    net, target = Mean(), Mean()
     net(Tensor(np.ones((3, 2), np.float32)))
     state = net.state_dict()
     assert list(state) == ["mean", "fc.weight", "fc.bias"]
     assert list(net.state_dict(prefix="a.")) == ["a.mean", "a.fc.weight", "a.fc.bias"]
-    assert other.load_state_dict(state) == ([], [])
-    for name, tensor in other.state_dict().items():
+    assert target.load_state_dict(state) == ([], [])
+    for name, tensor in target.state_dict().items():
         np.testing.assert_array_equal(tensor.asnumpy(), state[name].asnumpy())
     assert Mean(persistent=False).load_state_dict(state, strict=False) == ([], ["mean"])
 

@@ -419,9 +419,9 @@ def test_random_numbers_are_drawn_anew() -> None:
     assert set(np.unique(first)) == {0.0, 2.0}
     assert (first != second).any()
     random.seed(3)
-    again = array(net(x))
+    repeated = array(net(x))
     random.seed(3)
-    np.testing.assert_array_equal(net(x), again)
+    np.testing.assert_array_equal(net(x), repeated)
 
 
 def test_computing_in_float16() -> None:

@@ -245,12 +245,12 @@ def test_state_is_held_in_parameters_so_that_training_can_go_on(name: str) -> No
     assert [q.name for q in optimizer.get_parameters()] == ["global_step", "learning_rate", "w", *state]
     for slope in slopes[:2]:
         optimizer((slope,))
-    resumed, other = made()
-    for to, origin in zip(other.get_parameters(), optimizer.get_parameters(), strict=True):
+    resumed, resumed_optimizer = made()
+    for to, origin in zip(resumed_optimizer.get_parameters(), optimizer.get_parameters(), strict=True):
         to.set_data(origin.value())
     for slope in slopes[2:]:
         optimizer((slope,))
-        other((slope,))
+        resumed_optimizer((slope,))
     np.testing.assert_array_equal(p.asnumpy(), resumed.asnumpy())
     assert optimizer.global_step.asnumpy().tolist() == [4]
 

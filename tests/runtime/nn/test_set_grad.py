@@ -190,10 +190,10 @@ def test_runs_that_are_not_used_let_go_of_what_they_held(net: Counted) -> None:
 
 def test_a_copy_keeps_no_run(net: Counted) -> None:
     net(X)
-    other = copy.deepcopy(net)
-    assert other._forward_run is None
+    twin = copy.deepcopy(net)
+    assert twin._forward_run is None
     assert net._forward_run is not None
-    assert runs(lambda: grad(other)(X)) == 1
+    assert runs(lambda: grad(twin)(X)) == 1
     assert runs(lambda: grad(net)(X)) == 0
 
 

@@ -101,15 +101,15 @@ def test_ops_have_the_traits_that_their_cases_show(trait: str) -> None:
 
 def mismatch(op: Op, trait: str) -> str:
     """What an op says of a trait and what its cases show, if they differ."""
-    said = getattr(op.traits, trait)
+    stated = getattr(op.traits, trait)
     if trait == "exact":
-        said = said or bool(op.traits.moves)
+        stated = stated or bool(op.traits.moves)
     if op.traits.draws and trait != "draws":  # its cases show other numbers each time
-        shown = type(said)()
+        shown = type(stated)()
     else:
         with np.errstate(all="ignore"):
             shown = MEASURES[trait](op, CASES_OF[op.name])
-    return "" if said == shown else f"{op.name} says {trait}={said!r}, its cases show {shown!r}"
+    return "" if stated == shown else f"{op.name} says {trait}={stated!r}, its cases show {shown!r}"
 
 
 PLANTED = [
@@ -178,12 +178,12 @@ def test_ops_of_a_family_take_the_same_operands(name: str) -> None:
         inputs = inputs_of(case, "float64")
         attributes = attributes_of(case, inputs)
         (first, *_) = run_kernel(case, inputs)
-        for other in members:
-            own = CASES_OF[other.name][0].attributes
-            given = own | {k: v for k, v in attributes.items() if k in other.attribute_defaults}
-            given |= {"dilation": (1,) * len(given["kernel"])} if other.name == "max_pool" else {}
-            (y, *_) = evaluate(other, inputs[: len(other.input_names)], other.attributes(given))
-            assert (y.shape, y.dtype) == (first.shape, first.dtype), f"{other.name} in place of {op.name}"
+        for member in members:
+            member_attributes = CASES_OF[member.name][0].attributes
+            given = member_attributes | {k: v for k, v in attributes.items() if k in member.attribute_defaults}
+            given |= {"dilation": (1,) * len(given["kernel"])} if member.name == "max_pool" else {}
+            (y, *_) = evaluate(member, inputs[: len(member.input_names)], member.attributes(given))
+            assert (y.shape, y.dtype) == (first.shape, first.dtype), f"{member.name} in place of {op.name}"
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if has_body(case)], ids=str)

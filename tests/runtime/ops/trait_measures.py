@@ -78,17 +78,17 @@ def _moves(case: OpCase, *, first: bool) -> bool:
         return False
     rng = np.random.default_rng(0)
     before, after = list(inputs), list(inputs)
-    other: dict[float, float] = {}
+    moved: dict[float, float] = {}
     for i in places[:1] if first else places:
         shape = np.shape(inputs[i])
         before[i], after[i] = rng.standard_normal(shape), rng.standard_normal(shape)
-        other |= dict(zip(np.ravel(before[i]).tolist(), np.ravel(after[i]).tolist(), strict=True))
+        moved |= dict(zip(np.ravel(before[i]).tolist(), np.ravel(after[i]).tolist(), strict=True))
     try:
         ys, zs = (run_kernel(case, given)[0].reshape(-1) for given in (before, after))
     except FAILS:
         return False
     pairs = set(zip(ys.tolist(), zs.tolist(), strict=True)) if ys.shape == zs.shape else {(0.0, 1.0)}
-    rest = {pair for pair in pairs if other.get(pair[0], np.nan) != pair[1]}
+    rest = {pair for pair in pairs if moved.get(pair[0], np.nan) != pair[1]}
     return not rest or (not first and len(rest) == 1 and len({*rest.copy().pop()}) == 1)
 
 

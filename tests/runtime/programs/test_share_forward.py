@@ -64,8 +64,8 @@ def test_it_computes_what_both_nodes_would() -> None:
     longer = next(node for node in gradient.program.nodes if node.op == "lstm_with_gates")
     assert ops_of(gradient.program, [*values, longer.outputs[0]])["lstm"] == 1
     apart = execute(gradient.program, inputs, wanted=[*values, longer.outputs[0]])
-    for together, other in zip(execute(gradient.program, inputs, wanted=values), apart, strict=False):
-        np.testing.assert_array_equal(together, other)
+    for together, separate in zip(execute(gradient.program, inputs, wanted=values), apart, strict=False):
+        np.testing.assert_array_equal(together, separate)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -85,13 +85,13 @@ def test_other_operands_or_attributes_are_another_layer() -> None:
     assert len(share_forward(nodes, [])) == len(nodes) - 1
     backwards = replace(nodes[i], attributes={"reverse": True})
     swapped = replace(nodes[i], inputs=(nodes[i].inputs[0], *nodes[i].inputs[2:0:-1], *nodes[i].inputs[3:]))
-    for other in (backwards, swapped):
-        assert len(share_forward([*nodes[:i], other, *nodes[i + 1 :]], [])) == len(nodes)
+    for changed in (backwards, swapped):
+        assert len(share_forward([*nodes[:i], changed, *nodes[i + 1 :]], [])) == len(nodes)
 
 
 def test_of_two_equal_layers_one_gives_its_gates() -> None:
     nodes = list(differentiate(layer("lstm")).program.nodes)
     first = next(node for node in nodes if node.op == "lstm")
-    again = replace(first, outputs=tuple(replace(value, name=f"{value.name}_again") for value in first.outputs))
-    counts = Counter(node.op for node in share_forward([first, again, *nodes[1:]], []))
+    second = replace(first, outputs=tuple(replace(value, name=f"{value.name}_again") for value in first.outputs))
+    counts = Counter(node.op for node in share_forward([first, second, *nodes[1:]], []))
     assert counts["lstm"] == counts["lstm_with_gates"] == 1

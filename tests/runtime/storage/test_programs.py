@@ -45,12 +45,12 @@ def test_a_loaded_program_is_the_same(tmp_path: Path, dtype: str) -> None:
     assert str(loaded) == str(program)
     assert (loaded.arguments, loaded.result, loaded.calls) == (program.arguments, program.result, program.calls)
     x = X.astype(program.inputs[0].dtype)
-    (outputs, gradients), (again, gradients_again) = (p.value_and_grad(x) for p in (program, loaded))
-    for a, b in zip(outputs, again, strict=True):
+    (outputs, gradients), (outputs_of_loaded, gradients_of_loaded) = (p.value_and_grad(x) for p in (program, loaded))
+    for a, b in zip(outputs, outputs_of_loaded, strict=True):
         np.testing.assert_array_equal(a, b)
-    np.testing.assert_array_equal(gradients.inputs[0], gradients_again.inputs[0])
+    np.testing.assert_array_equal(gradients.inputs[0], gradients_of_loaded.inputs[0])
     for name in gradients.parameters:
-        np.testing.assert_array_equal(gradients.parameters[name], gradients_again.parameters[name])
+        np.testing.assert_array_equal(gradients.parameters[name], gradients_of_loaded.parameters[name])
 
 
 def test_keys_of_any_plain_kind(tmp_path: Path) -> None:

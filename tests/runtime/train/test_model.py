@@ -45,13 +45,13 @@ def test_it_learns_and_is_judged():
 
 
 def test_its_steps_are_those_of_a_loop():
-    model, other = made(), made()
+    model, by_loop = made(), made()
     model.train(2, DATA)
-    step = nn.TrainOneStepCell(nn.WithLossCell(other.network, other.loss_fn), other.optimizer).set_train()
+    step = nn.TrainOneStepCell(nn.WithLossCell(by_loop.network, by_loop.loss_fn), by_loop.optimizer).set_train()
     for _ in range(2):
         for x, y in DATA:
             step(ms.Tensor(x), ms.Tensor(y))
-    np.testing.assert_array_equal(model.network.weight.asnumpy(), other.network.weight.asnumpy())
+    np.testing.assert_array_equal(model.network.weight.asnumpy(), by_loop.network.weight.asnumpy())
 
 
 def test_losses_and_times_are_printed(capsys):

@@ -289,9 +289,9 @@ def test_a_list_of_learning_rates_ends(options: dict[str, Any], tmp_path: Path) 
         for _ in range(options.get("accumulate", 1)):
             step(x, y)
     step.save(tmp_path / "step")
-    again = compiled(lambda p: optim.SGD(p, [0.1, 0.2, 0.3]), **options)
-    again.load(tmp_path / "step")
-    for used_up in (step, again):
+    resumed = compiled(lambda p: optim.SGD(p, [0.1, 0.2, 0.3]), **options)
+    resumed.load(tmp_path / "step")
+    for used_up in (step, resumed):
         with pytest.raises(RuntimeError, match=r"lists 3 learning rates, .* there is none for step 4"):
             used_up(x, y)
 

@@ -54,5 +54,5 @@ def test_the_limit_of_work_gives_the_same_reproduction_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "WORK", 3e5)
-    first, again = (files(only_folder(compare(eps), tmp_path / name)) for name in ("first", "again"))
-    assert first == again
+    first, second = (files(only_folder(compare(eps), tmp_path / name)) for name in ("first", "again"))
+    assert first == second

@@ -40,14 +40,14 @@ def test_a_candidate_that_fixes_an_open_axis_fails(
     candidate: Shape, frozen: int, reason: str, name: str, tmp_path: Path
 ) -> None:
     reference = file(tmp_path / "open.onnx", OPEN)
-    other = file(tmp_path / "fixed.onnx", candidate, frozen, name)
-    report = compare_onnx(reference, other, probe=False)
+    fixed = file(tmp_path / "fixed.onnx", candidate, frozen, name)
+    report = compare_onnx(reference, fixed, probe=False)
     assert report.failed
     assert {c.kind for c in report.cells[""].failures} == {"call"}, "at the sizes that both take, they agree"
     assert report.cells[""].failures[0].reason.startswith(reason)
     assert any(c.kind == "output" for c in report.cells[""].comparisons)
     given = {"x": (1 if candidate[0] == 1 else 2, 7)}
-    assert compare_onnx(reference, other, shapes=given, probe=False).ok
+    assert compare_onnx(reference, fixed, shapes=given, probe=False).ok
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,8 @@ def test_without_a_program_no_causes_are_looked_for_and_that_is_said(tmp_path: P
     assert not causes(report)
     assert any("ref.rec has no program of its network: parity record writes one" in note for note in report.notes)
     # what parameters themselves show is said anyway
-    own = [c.reason for c in report.cells["blocks.2.attention.key"].failures if c.kind == "parameter"]
-    assert own == ["the values differ, by up to 0.000248: that of bad.rec is multiplied by 1.001"]
+    reasons = [c.reason for c in report.cells["blocks.2.attention.key"].failures if c.kind == "parameter"]
+    assert reasons == ["the values differ, by up to 0.000248: that of bad.rec is multiplied by 1.001"]
 
 
 def test_no_time_for_causes(reference: Path, tmp_path: Path) -> None:

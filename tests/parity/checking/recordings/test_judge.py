@@ -51,9 +51,9 @@ def test_a_fault_is_placed_in_its_cell(reference: Path, tmp_path: Path, name: st
     record_elsewhere(tmp_path / "bad.rec", fault, dtype)
     report = judge(reference, tmp_path / "bad.rec")
     assert report.failing == [path], str(report)
-    own = [c for c in report.cells[path].failures if c.of_cell_alone]
-    assert own
-    assert all(c.feeding in ("equal inputs", "isolated") for c in own)
+    failures = [c for c in report.cells[path].failures if c.of_cell_alone]
+    assert failures
+    assert all(c.feeding in ("equal inputs", "isolated") for c in failures)
 
 
 def test_two_faults_are_both_found(reference: Path, tmp_path: Path) -> None:

@@ -55,24 +55,24 @@ def test_positions_that_are_off_by_one_are_passed_by_the_network_itself() -> Non
 def test_a_cache_that_forgets_is_placed_in_its_attention() -> None:
     report = check(window=5)
     assert "blocks.1.attention" in report.failing
-    own = [c for c in report.cells["blocks.1.attention"].failures if c.of_cell_alone]
-    assert own
-    assert "from position" in own[0].reason
+    failures = [c for c in report.cells["blocks.1.attention"].failures if c.of_cell_alone]
+    assert failures
+    assert "from position" in failures[0].reason
     assert "blocks.0.attention" not in report.failing
 
 
 def test_caches_in_the_wrong_order_are_placed_in_the_network_which_passes_them() -> None:
     report = check(swaps_caches=True)
-    own = {path: [c for c in cell.failures if c.of_cell_alone] for path, cell in report.cells.items()}
-    assert [path for path, failures in own.items() if failures] == [""]
+    failures_by_path = {path: [c for c in cell.failures if c.of_cell_alone] for path, cell in report.cells.items()}
+    assert [path for path, failures in failures_by_path.items() if failures] == [""]
     assert "it isn't the state that blocks.0 returned in the step before" in str(report)
 
 
 def test_a_cache_in_half_precision_is_placed_by_rounding() -> None:
     report = check(half=True)
     assert report.failing == ["blocks.1.attention"]
-    (own, *_) = [c for c in report.cells["blocks.1.attention"].failures if c.of_cell_alone]
-    assert own.check == "rounding"
+    (failure, *_) = [c for c in report.cells["blocks.1.attention"].failures if c.of_cell_alone]
+    assert failure.check == "rounding"
 
 
 def test_padding_that_is_not_masked_fails_in_the_padded_batch_alone() -> None:
@@ -98,11 +98,11 @@ def test_a_fault_is_no_tie() -> None:
 
 def test_a_margin_within_rounding_is_a_tie() -> None:
     truth = np.array([[1.0, 1.0 - 1e-8, 0.0]])
-    other = np.array([[1.0, 1.0 + 1e-7, 0.0]], np.float32)
-    likelihood = likelihoods("cached", [truth], [truth.astype(np.float32)], [other], bar=1e-6)
+    candidate = np.array([[1.0, 1.0 + 1e-7, 0.0]], np.float32)
+    likelihood = likelihoods("cached", [truth], [truth.astype(np.float32)], [candidate], bar=1e-6)
     assert likelihood.choices == likelihood.ties == (0,)
     assert "a tie within rounding" in " ".join(likelihood.lines)
-    assert likelihoods("cached", [truth], [truth.astype(np.float32)], [other], bar=1e-10).ties == ()
+    assert likelihoods("cached", [truth], [truth.astype(np.float32)], [candidate], bar=1e-10).ties == ()
 
 
 def test_log_softmax_is_torchs() -> None:

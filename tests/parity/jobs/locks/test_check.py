@@ -151,9 +151,9 @@ def test_any_changed_element_changes_the_projections(size: int, place: int, amou
 
 def test_integers_have_a_checksum() -> None:
     array = np.arange(100)
-    other = array.copy()
-    other[50] = -1
-    assert not np.array_equal(sketch(array), sketch(other))
+    changed = array.copy()
+    changed[50] = -1
+    assert not np.array_equal(sketch(array), sketch(changed))
     np.testing.assert_array_equal(sketch(array), sketch(array.astype(np.int32)))
     assert bits(array) != bits(array.astype(np.int32))
 

@@ -74,11 +74,11 @@ def test_a_lock_is_the_same_text_each_time() -> None:
 
 
 def test_a_check_needs_no_option() -> None:
-    said = parity("lock", "net.py")
-    assert "to compare: parity check\n" in said.output
+    lock_result = parity("lock", "net.py")
+    assert "to compare: parity check\n" in lock_result.output
     assert parity("check").exit_code == 0
-    said = parity("lock", "net.py", "-o", "other.lock")
-    assert "to compare: parity check --lock other.lock\n" in said.output
+    lock_result = parity("lock", "net.py", "-o", "other.lock")
+    assert "to compare: parity check --lock other.lock\n" in lock_result.output
     Path("parity.lock").unlink()
     for arguments in (["check"], ["check", "--lock"]):
         result = parity(*arguments)

@@ -58,10 +58,10 @@ def test_a_fault_is_found_in_a_part_and_around_the_parts(memory: int, place: str
 @pytest.mark.slow
 def test_a_fault_of_a_conversion_is_found_in_a_part(memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
     module, args = decoder()
-    own = repeated.capture_program
+    capture_program = repeated.capture_program
 
     def capture(around: nn.Module, *rest: object, **more: object) -> object:
-        program = own(around, *rest, **more)  # type: ignore[arg-type]
+        program = capture_program(around, *rest, **more)  # type: ignore[arg-type]
         if "blocks.2.down.weight" in program.parameters:
             weight = program.parameters["blocks.2.down.weight"]
             data = weight.data.copy()
@@ -111,11 +111,11 @@ def test_the_values_at_boundaries_are_those_of_the_whole(memory: int, tmp_path: 
 
 def test_equal_parts_are_captured_once(memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
     captured: list[list[str]] = []
-    own = repeated.capture_program
+    capture_program = repeated.capture_program
 
     def capture(around: nn.Module, *rest: object, **more: object) -> object:
         captured.append([name for name, _ in around.named_parameters()])
-        return own(around, *rest, **more)  # type: ignore[arg-type]
+        return capture_program(around, *rest, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(repeated, "capture_program", capture)
     module, args = decoder(blocks=4)

@@ -192,8 +192,8 @@ def test_parts_are_put_together_along_the_axis_that_they_share() -> None:
 
 def test_gradients_without_a_simple_relation_are_not_explained() -> None:
     random = np.random.default_rng(0)
-    expected, other = {"w": random.normal(size=5)}, random.normal(size=5)
-    assert explain_gradients(expected, {"w": [other, other]}, 2) == ()
+    expected, unrelated = {"w": random.normal(size=5)}, random.normal(size=5)
+    assert explain_gradients(expected, {"w": [unrelated, unrelated]}, 2) == ()
     assert explain_gradients({}, {}, 2) == ()
 
 

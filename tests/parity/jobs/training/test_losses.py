@@ -224,8 +224,8 @@ def test_regression_losses_are_exchanged() -> None:
     def huber(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.where((x - y).abs() < 1, 0.5 * (x - y) ** 2, (x - y).abs() - 0.5).mean()
 
-    for other in (nn.SmoothL1Loss(), huber):  # of beta=1, the smooth L1 loss and Huber's are the same
-        pair = partial(script, loss=nn.MSELoss()), partial(script, loss=other)
+    for smooth in (nn.SmoothL1Loss(), huber):  # of beta=1, the smooth L1 loss and Huber's are the same
+        pair = partial(script, loss=nn.MSELoss()), partial(script, loss=smooth)
         (cause,) = compare_training(nn.Linear(4, 2), nn.Linear(4, 2), *pair, data).causes
         assert (cause.kind, cause.attribute, cause.reference_value) == ("loss", "function", "mse_loss")
         assert cause.candidate_value in ("smooth_l1_loss", "huber_loss")

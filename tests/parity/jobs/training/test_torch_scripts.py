@@ -69,14 +69,14 @@ def train_by_hand(network: nn.Module, batches: Iterable[Any]) -> Iterator[torch.
 
 
 def test_other_weights_dropout_and_a_wrapper_agree() -> None:
-    module, other = Network(), Wrapper()
-    before = copy.deepcopy(other.state_dict())
-    report = compare_training(module, other, train, train_by_hand, DATA)
+    reference, candidate = Network(), Wrapper()
+    before = copy.deepcopy(candidate.state_dict())
+    report = compare_training(reference, candidate, train, train_by_hand, DATA)
     report.raise_if_failed()
     assert report.sides == ["candidate"]
     assert {c.kind for c in report.comparisons} == {"loss", "parameter", "buffer"}
     assert {c.check for c in report.comparisons} == {"meaning", "rounding"}
-    assert all(torch.equal(value, before[name]) for name, value in other.state_dict().items())
+    assert all(torch.equal(value, before[name]) for name, value in candidate.state_dict().items())
 
 
 def test_an_argument_of_the_optimizer_is_named() -> None:
@@ -94,27 +94,27 @@ def test_gradients_that_are_not_zeroed_are_named() -> None:
 
 @pytest.mark.slow
 def test_another_network_is_named() -> None:
-    other = Network()
-    other.drop.p = 0.0
-    report = compare_training(Network(), other, train, train, DATA)
+    candidate = Network()
+    candidate.drop.p = 0.0
+    report = compare_training(Network(), candidate, train, train, DATA)
     assert not report.ok
     assert any("drew random numbers 0 times" in problem or "drop" in problem for problem in report.problems), report
 
 
 def test_parameters_of_one_alone_fail() -> None:
-    other = Network()
-    other.last.bias = None
-    other.extra = nn.Parameter(torch.ones(2))
-    report = compare_training(Network(), other, train, train, DATA)
+    candidate = Network()
+    candidate.last.bias = None
+    candidate.extra = nn.Parameter(torch.ones(2))
+    report = compare_training(Network(), candidate, train, train, DATA)
     assert "last.bias: the candidate has no such parameter" in report.problems
     assert "extra: only the candidate has this parameter" in report.problems
 
 
 def test_a_frozen_parameter_fails() -> None:
-    other = Network()
-    other.first.weight.requires_grad_(False)
+    candidate = Network()
+    candidate.first.weight.requires_grad_(False)
     with pytest.raises(AssertionError, match=r"first\.weight: frozen in the candidate, trained in torch"):
-        assert_training_parity(Network(), other, train, train, DATA)
+        assert_training_parity(Network(), candidate, train, train, DATA)
 
 
 @pytest.mark.slow

@@ -47,8 +47,8 @@ def test_a_hidden_fault_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", SOUND)
 @pytest.mark.every(2)
 def test_the_right_network_passes(name: str) -> None:
-    (right, _, args), (again, _, _) = FAULTS[name].pair(), FAULTS[name].pair()
-    report = parity.compare(right, again, args, grads=False, probe=True)
+    (reference, _, args), (candidate, _, _) = FAULTS[name].pair(), FAULTS[name].pair()
+    report = parity.compare(reference, candidate, args, grads=False, probe=True)
     assert report.ok, str(report)
     assert len(report.probes) > 5
     assert any("was also compared on" in note for note in report.notes)

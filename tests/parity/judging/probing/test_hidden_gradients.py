@@ -112,8 +112,8 @@ def test_a_gradient_that_the_inputs_hide_is_compared(name: str) -> None:
     ["bound behind a norm", *(pytest.param(n, marks=pytest.mark.slow) for n in FAULTS if n != "bound behind a norm")],
 )
 def test_gradients_of_the_right_network_pass(name: str) -> None:
-    (right, _, args), (again, _, _) = FAULTS[name].pair(), FAULTS[name].pair()
-    report = parity.compare(right, again, args, probe=True)
+    (reference, _, args), (candidate, _, _) = FAULTS[name].pair(), FAULTS[name].pair()
+    report = parity.compare(reference, candidate, args, probe=True)
     assert report.ok, str(report)
     assert any("with gradients on" in note for note in report.notes)
 
@@ -140,8 +140,8 @@ class Applying(nn.Module):
     ],
 )
 def test_gradients_at_exactly_a_bound_are_noted(reference: Any, candidate: Any, holds: bool) -> None:
-    right, other = positive(Applying(reference)), positive(Applying(candidate))
-    report = parity.compare(right, other, (X,), probe=True, diagnose_seconds=0)
+    reference_network, candidate_network = positive(Applying(reference)), positive(Applying(candidate))
+    report = parity.compare(reference_network, candidate_network, (X,), probe=True, diagnose_seconds=0)
     assert report.ok == holds, str(report)
     noted = [note for note in report.notes if note.startswith("gradients differ at exactly the values")]
     assert bool(noted) == holds

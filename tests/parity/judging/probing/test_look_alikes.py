@@ -148,10 +148,10 @@ def test_labels_that_losses_leave_out_are_tried() -> None:
 
 
 def test_what_draws_in_one_mode_alone_is_noted() -> None:
-    module = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).eval()
-    other = nn.Sequential(nn.Linear(4, 4), nn.Identity()).eval()
-    other.load_state_dict(module.state_dict())
-    report = parity.compare(module, other, (torch.randn(2, 4),), probe=True)
+    reference = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).eval()
+    candidate = nn.Sequential(nn.Linear(4, 4), nn.Identity()).eval()
+    candidate.load_state_dict(reference.state_dict())
+    report = parity.compare(reference, candidate, (torch.randn(2, 4),), probe=True)
     assert report.ok, str(report)
     note = "candidate was not compared in train mode: random numbers are drawn in 1 of the reference alone"
     assert report.notes.count(note) == 1
@@ -179,8 +179,8 @@ def test_integers_that_become_sizes_stay_as_they_are() -> None:
 
 def test_what_overflows_on_the_reference_is_not_judged() -> None:
     naive = Of(lambda x: x.exp().sum(-1).log())
-    other = Of(lambda x: (x.exp() / 2).sum(-1).log() + torch.tensor(2).log())
-    report = parity.compare(naive, other, (torch.randn(4, 6),), probe=True)
+    halved = Of(lambda x: (x.exp() / 2).sum(-1).log() + torch.tensor(2).log())
+    report = parity.compare(naive, halved, (torch.randn(4, 6),), probe=True)
     assert report.ok, str(report)
 
 

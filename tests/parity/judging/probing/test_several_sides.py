@@ -50,13 +50,15 @@ def test_a_side_is_judged_at_its_own_switches() -> None:
 
 def test_a_run_of_the_reference_serves_sides_that_are_asked_the_same() -> None:
     x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
-    reference, first, second, other = (
+    reference, first, second, third = (
         TorchSide.of_options("side", module, (x,), {}, Options())
         for module in (nn.Linear(3, 3), At(1.5), At(1.5), At(2.5))
     )
-    planned, again, others = (list(probes(reference, side)) for side in (first, second, other))
+    planned, of_second, of_third = (list(probes(reference, side)) for side in (first, second, third))
     assert len(planned) > 20
-    assert all(map(Probe.asks_the_same, planned, again))
-    differing = [probe.name for probe, another in zip(planned, others, strict=True) if not probe.asks_the_same(another)]
+    assert all(map(Probe.asks_the_same, planned, of_second))
+    differing = [
+        probe.name for probe, another in zip(planned, of_third, strict=True) if not probe.asks_the_same(another)
+    ]
     assert differing
     assert all("at values at which operations switch" in name for name in differing)

@@ -225,9 +225,9 @@ def test_the_map_is_text_that_does_the_same(tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert '"q.weight" = { from = ["qkv.weight"], rows = [[0, 12]] }' in text
     assert '"norm.weight" = "gain"' in text
-    again = load_by_map(reference, ModulePort(candidate), path)
+    by_map = load_by_map(reference, ModulePort(candidate), path)
     by_structure = load(reference, candidate)
-    assert all((again.arrays[name] == array).all() for name, array in by_structure.arrays.items())
+    assert all((by_map.arrays[name] == array).all() for name, array in by_structure.arrays.items())
     with pytest.raises(UsageError, match="somebody may have edited"):
         parity.compare(reference, candidate, x(), load_weights=True, write_map=path)
     path.write_text(text.replace('"norm.weight" = "gain"', '"norm.weight" = "offset"').replace(

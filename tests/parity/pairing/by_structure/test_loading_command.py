@@ -64,9 +64,9 @@ def test_weights_are_loaded_and_the_map_is_used_again(compared, tmp_path: Path) 
     assert result.exit_code == 0, result.output
     assert "4 of 4 parameters were loaded by structure" in " ".join(result.output.split())
     assert compared("--map", path).exit_code == 0
-    again = compared("--load-weights", "--write-map", path)
-    assert again.exit_code == 2
-    assert "somebody may have edited" in again.output
+    second_run = compared("--load-weights", "--write-map", path)
+    assert second_run.exit_code == 2
+    assert "somebody may have edited" in second_run.output
     text = Path(path).read_text()
     Path(path).write_text(text.replace('"0.bias" = "bias"', '"2.bias" = "bias"').replace('"2.bias" = "head.bias"', ""))
     wrong = compared("--map", path)

@@ -196,11 +196,11 @@ def set_attribute(op_type: str, which: int, name: str, value: Any) -> Fault:
     return fault
 
 
-def set_operator(op_type: str, which: int, other: str, **attributes: Any) -> Fault:
+def set_operator(op_type: str, which: int, new_op_type: str, **attributes: Any) -> Fault:
     def fault(model: onnx.ModelProto) -> None:
         node = nodes_of(model, op_type)[which]
-        node.op_type = other
-        names = onnx.defs.get_schema(other, 17).attributes
+        node.op_type = new_op_type
+        names = onnx.defs.get_schema(new_op_type, 17).attributes
         kept = [attribute for attribute in node.attribute if attribute.name in names]
         del node.attribute[:]
         node.attribute.extend(kept)
@@ -216,7 +216,7 @@ def change_operand(op_type: str, which: int, operand: int, change: Callable[[Any
         node = nodes_of(model, op_type)[which]
         data = next(numpy_helper.to_array(t) for t in model.graph.initializer if t.name == node.input[operand])
         changed = np.ascontiguousarray(change(data.copy())).astype(data.dtype)
-        shared = sum(list(other.input).count(node.input[operand]) for other in model.graph.node) > 1
+        shared = sum(list(user.input).count(node.input[operand]) for user in model.graph.node) > 1
         name = f"{node.input[operand]}_changed" if shared else node.input[operand]
         for tensor in [t for t in model.graph.initializer if t.name == name]:
             model.graph.initializer.remove(tensor)
@@ -237,8 +237,8 @@ def remove_residual(which: int) -> Fault:
     def fault(model: onnx.ModelProto) -> None:
         stored = {tensor.name for tensor in model.graph.initializer}
         node = [node for node in nodes_of(model, "Add") if not stored.intersection(node.input)][which]
-        for other in model.graph.node:
-            other.input[:] = [node.input[1] if name == node.output[0] else name for name in other.input]
+        for user in model.graph.node:
+            user.input[:] = [node.input[1] if name == node.output[0] else name for name in user.input]
         model.graph.node.remove(node)
 
     return fault

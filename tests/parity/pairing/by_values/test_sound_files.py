@@ -169,8 +169,8 @@ def test_half_precision() -> None:
     report = parity.compare(half, model, inputs, dtype="float16")
     require_sound(report)
     assert {c.check for c in report.cells["second"].comparisons} == {"meaning", "rounding"}
-    other = parity.compare(half, model, inputs)
-    assert any("--dtype float16 compares its Cells" in note for note in other.notes)
+    report_of_half = parity.compare(half, model, inputs)
+    assert any("--dtype float16 compares its Cells" in note for note in report_of_half.notes)
 
 
 def test_dynamic_axes_are_tried_at_other_sizes() -> None:

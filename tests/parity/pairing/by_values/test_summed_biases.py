@@ -33,8 +33,8 @@ class Written(nn.Module):
         rows = torch.cat([torch.arange(SIZE) + SIZE * gate for gate in ORDER])
         weight = torch.cat((like.lstm.weight_ih_l0, like.lstm.weight_hh_l0), 1)[rows].detach()
         bias = sum((getattr(like.lstm, name) for name in biases), torch.zeros(4 * SIZE))[rows].detach()
-        for layer, *own in zip(self.gates, weight.chunk(layers), bias.chunk(layers), strict=True):
-            layer.load_state_dict(dict(zip(("weight", "bias"), own, strict=True)))
+        for layer, *tensors in zip(self.gates, weight.chunk(layers), bias.chunk(layers), strict=True):
+            layer.load_state_dict(dict(zip(("weight", "bias"), tensors, strict=True)))
 
     def forward(self, x: Tensor) -> Tensor:
         h = c = x.new_zeros(x.shape[1], SIZE)

@@ -20,8 +20,8 @@ def test_torch_classes_that_agree_on_the_given_inputs_are_noted() -> None:
 
 
 def test_the_same_classes_and_those_that_fail_are_not_noted() -> None:
-    for other in (nn.ReLU(), nn.GELU()):
-        report = parity.compare(nn.Sequential(nn.ReLU()), nn.Sequential(other), (X,), probe=False)
+    for candidate in (nn.ReLU(), nn.GELU()):
+        report = parity.compare(nn.Sequential(nn.ReLU()), nn.Sequential(candidate), (X,), probe=False)
         assert not any("of different classes" in note for note in report.notes)
 
 

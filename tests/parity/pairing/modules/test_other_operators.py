@@ -73,10 +73,12 @@ def test_copies_of_a_class_in_two_files_are_compared_by_their_operators() -> Non
 
         return Copy(function)
 
-    same, other = (parity.compare(copy(F.relu), copy(f), (X,), probe=False).notes for f in (F.relu, F.relu6))
-    assert same == []
-    assert len(other) == 1
-    assert "hardtanh(min_val=0, max_val=6) in the candidate" in other[0]
+    notes_of_same, notes_of_other = (
+        parity.compare(copy(F.relu), copy(f), (X,), probe=False).notes for f in (F.relu, F.relu6)
+    )
+    assert notes_of_same == []
+    assert len(notes_of_other) == 1
+    assert "hardtanh(min_val=0, max_val=6) in the candidate" in notes_of_other[0]
 
 
 def test_what_fails_is_not_noted() -> None:

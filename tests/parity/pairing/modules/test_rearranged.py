@@ -31,12 +31,12 @@ class Separate(nn.Module):
 class Fused(nn.Module):
     """The same, with one product, a transposed head, and other names."""
 
-    def __init__(self, other: Separate) -> None:
+    def __init__(self, separate: Separate) -> None:
         super().__init__()
-        parts = other.query, other.key, other.value
+        parts = separate.query, separate.key, separate.value
         self.qkv = nn.Linear(4, 12)
-        self.out = nn.Parameter(other.head.weight.detach().T.clone())
-        self.offset = nn.Parameter(other.head.bias.detach().clone())
+        self.out = nn.Parameter(separate.head.weight.detach().T.clone())
+        self.offset = nn.Parameter(separate.head.bias.detach().clone())
         self.norm = nn.BatchNorm1d(4)
         with torch.no_grad():
             self.qkv.weight.copy_(torch.cat([part.weight for part in parts]))

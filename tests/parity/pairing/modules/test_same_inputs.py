@@ -83,9 +83,9 @@ def test_how_often_a_tensor_is_taken_is_no_difference(reference: str, candidate:
     x = torch.linspace(-1, 1, 12).sin().reshape(3, 4)
     module = network(reference, residual)
     for compute, is_right in ((other_roles, True), (detached, False), (added_twice, False)):
-        other = network(candidate, compute)
-        other.load_state_dict(module.state_dict())
-        report = parity.compare(module, other, (x,), probe=False, diagnose_seconds=0)
+        port = network(candidate, compute)
+        port.load_state_dict(module.state_dict())
+        report = parity.compare(module, port, (x,), probe=False, diagnose_seconds=0)
         assert report.ok == is_right, failure_text(report)
         if not is_right and "a view" not in (reference, candidate):
             assert report.failing == ["block"]  # it is judged by itself

@@ -53,8 +53,8 @@ def constructing(construct: Callable[..., Any], path: str = "") -> Callable[[Any
 # ---- arguments ----
 
 
-def _conv(**other: Any) -> nn.Conv2d:
-    return nn.Conv2d(*other.pop("sizes", (4, 6, 3)), **{"stride": 2, "pad_mode": "pad", "padding": 1} | other)
+def _conv(**options: Any) -> nn.Conv2d:
+    return nn.Conv2d(*options.pop("sizes", (4, 6, 3)), **{"stride": 2, "pad_mode": "pad", "padding": 1} | options)
 
 
 ARGUMENTS = {

@@ -107,8 +107,8 @@ def test_verbose_shows_the_weights_in_eighty_columns() -> None:
 
 
 def test_cells_and_weights() -> None:
-    other = FILE.replace("EPS", "1e-5").replace("self.classifier = nn.Dense(3, 2)", "self.classifier = Head()")
-    other += """
+    source = FILE.replace("EPS", "1e-5").replace("self.classifier = nn.Dense(3, 2)", "self.classifier = Head()")
+    source += """
 class Head(nn.Cell):
     def __init__(self):
         super().__init__()
@@ -121,17 +121,17 @@ import numpy as np
 import cellbridge.runtime as ms
 cells = {"classifier": "head"}
 """
-    refused = run(other)
+    refused = run(source)
     assert refused.exit_code == 2
     assert "weights={" in refused.output
     assert "Traceback" not in refused.output
-    accepted = run(other + "weights = lambda: {'classifier.kernel': ('head.weight', 'transpose')}\n", "-v")
+    accepted = run(source + "weights = lambda: {'classifier.kernel': ('head.weight', 'transpose')}\n", "-v")
     assert accepted.exit_code == 0, accepted.output
     assert "head.weight, axes (1, 0)" in accepted.output
 
 
 @pytest.mark.parametrize(
-    ("replaced", "by", "said"),
+    ("replaced", "by", "message"),
     [
         ("return Net()", "return TorchNet()", "cell() must return a Cell or a network in JAX, it returned a TorchNet"),
         (
@@ -149,10 +149,10 @@ cells = {"classifier": "head"}
         ("return Net()", "raise RuntimeError('no')", "net.py raised RuntimeError when cell() was called"),
     ],
 )
-def test_errors_in_the_file(replaced: str, by: str, said: str) -> None:
+def test_errors_in_the_file(replaced: str, by: str, message: str) -> None:
     result = run(FILE.replace("EPS", "1e-5").replace(replaced, by))
     assert result.exit_code == 2, result.output
-    assert said in " ".join(result.output.split())
+    assert message in " ".join(result.output.split())
 
 
 @pytest.mark.causes

@@ -19,10 +19,10 @@ def state(module: torch.nn.Module, cell: nn.Cell) -> list[Any]:
     """The complete state, with arrays as bytes."""
     contents: list[Any] = []
     for path, inner in cell.cells_and_names():
-        own = {name: id(value) for name, value in vars(inner).items()}
+        ids = {name: id(value) for name, value in vars(inner).items()}
         hooks = [list(value) for name, value in vars(inner).items() if name.endswith("_hooks")]
         held = [list(map(id, registered.values())) for registered in (inner._params, inner._cells)]
-        contents.append((path, own, hooks, held, inner.training, inner.phase, inner.requires_grad))
+        contents.append((path, ids, hooks, held, inner.training, inner.phase, inner.requires_grad))
     for name, p in cell.parameters_and_names():
         contents.append((name, p.name, p.dtype, p.requires_grad, p.asnumpy().tobytes()))
     for path, m in module.named_modules():

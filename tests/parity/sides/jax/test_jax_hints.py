@@ -65,9 +65,9 @@ def test_a_bare_network_is_told_how_it_is_given(how: str, network: Any) -> None:
 
 def test_other_objects_get_no_hint() -> None:
     module, x = nn.Linear(4, 3), (torch.randn(2, 4),)
-    for other in (3, {}, nnx.Linear):
-        with pytest.raises(UsageError, match=rf"given {type(other).__name__}$"):
-            parity.compare(module, other, x)
+    for candidate in (3, {}, nnx.Linear):
+        with pytest.raises(UsageError, match=rf"given {type(candidate).__name__}$"):
+            parity.compare(module, candidate, x)
     with pytest.raises(UsageError, match=r"given int$"):
         parity.check(module, x, cell=3)
 

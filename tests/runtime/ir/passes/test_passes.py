@@ -19,9 +19,9 @@ X, W = np.array([0.5, 2.0], np.float32), np.array([0.1, 3.0], np.float32)
 @pytest.mark.parametrize(("dtype", "limit"), [("float16", 3e-3), ("bfloat16", 3e-2), ("float64", 1e-7)])
 def test_retyped_programs_run_and_differentiate(dtype: str, limit: float) -> None:
     program = build(lambda x, w: elementwise.exp(x * w) + 0.1, (2,), parameters={"w": W})
-    other = program.astype(dtype)
-    verify(other)
-    result, gradients = other.value_and_grad(X.astype(as_dtype(dtype)))
+    retyped = program.astype(dtype)
+    verify(retyped)
+    result, gradients = retyped.value_and_grad(X.astype(as_dtype(dtype)))
     exact = np.exp(X.astype(np.float64) * W) + 0.1
     for actual, expected in ((result, exact), (gradients.inputs[0], W * (exact - 0.1))):
         assert actual.dtype == as_dtype(dtype)

@@ -82,6 +82,6 @@ def test_large_and_small_numbers() -> None:
 
 
 def test_a_wrong_exchange_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elimination, "_exchange_rows", lambda x, k, other: x)
+    monkeypatch.setattr(elimination, "_exchange_rows", lambda x, k, row: x)
     with pytest.raises(AssertionError):
         check("lu", sampled("random", (), 4, 4, 0, complex=False))
