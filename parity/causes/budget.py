@@ -16,8 +16,8 @@ from ...runtime.ir.types import Node, Value
 from ...runtime.ops.registry import ops_with
 from ..sides.records import Records
 
-WORK = 3e9
-"""The elements that a search may compute, at least: about half a minute on an idle core."""
+WORK = 1e10
+"""The elements that a search may compute, at least: about ten seconds on an idle core."""
 FEWER_CAUSES = 0.25
 """The share of the work that a search for a single cause may take, where several together are proved already."""
 RUNS = 50

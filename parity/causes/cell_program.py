@@ -22,6 +22,7 @@ from ..sides.program_draws import recorded_draws
 from ..sides.records import INPUT, OUTPUT, Array, Key, Records, gradient_key
 from ..sides.run import Run
 from .rebuilding import rebuild
+from .written_numbers import numbers_of
 
 TensorKey = Key | tuple[str, str]
 """A boundary, `("parameter", name)` for a gradient, or `("update", name)` for a buffer."""
@@ -87,6 +88,11 @@ class Network:
         """The keys of the boundaries."""
         _, _, names = match_root(self.program, self.inputs, self.run)
         return BoundaryKeys.of(self.program, self.run, names)
+
+    @cached_property
+    def numbers(self) -> frozenset[float]:
+        """The numbers that stand in the program."""
+        return numbers_of(self.program)
 
     @cached_property
     def _owners(self) -> list[int]:

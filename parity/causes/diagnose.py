@@ -25,6 +25,7 @@ from .linear_forms import as_linear
 from .operators import OperatorChange, operator_changes
 from .rebuilding import INVALID
 from .smallest_set import agreement_with, smallest_set
+from .written_numbers import estimated, is_written
 
 PAIRS = 0.25
 """The share of the work that a search for two causes together may take in a Cell."""
@@ -144,8 +145,10 @@ class Diagnosis:
 
     @property
     def _evidences(self) -> tuple[Evidence, ...]:
-        """What was recorded, and the outputs of it alone."""
-        return (self.evidence, replace(self.evidence, grads=False)) if self.evidence.grads else (self.evidence,)
+        """What was recorded, with all of the reference's parameters, and the outputs of it alone."""
+        stored = {name: p.data for name, p in self.reference.program.parameters.items()}
+        evidence = replace(self.evidence, reference_parameters=stored | {**self.evidence.reference_parameters})
+        return (evidence, replace(evidence, grads=False)) if evidence.grads else (evidence,)
 
     def candidate_call(self, number: int) -> CellProgram | None:
         """Return the candidate's program of the call that has a number in the reference; None if it has none."""
@@ -283,9 +286,11 @@ class Diagnosis:
         """
         for entry in entries:
             for hypothesis in entry(cell, evidence):
+                if not _can_stand_in(self.candidate, hypothesis.cause):
+                    continue
                 try:
                     program = hypothesis.make()
-                    agreement = evidence.judge(cell, program)
+                    agreement = evidence.without(hypothesis.elsewhere).judge(cell, program)
                 except INVALID:
                     continue
                 if agreement.holds:
@@ -312,6 +317,8 @@ class Diagnosis:
         of_reference = evidence.of_reference
         for entry in entries:
             for hypothesis in entry(candidate, of_reference):
+                if not _can_stand_in(self.reference, hypothesis.cause):
+                    continue
                 with suppress(*INVALID):
                     program = hypothesis.make()
                     agreement = of_reference.judge(candidate, program)
@@ -327,6 +334,12 @@ class Diagnosis:
                             cause = replace(cause, hunk=self._hunk_of_change(changed, CANDIDATE))
                         return [replace(cause, error=agreement.relative, gradients=agreement.gradients)]
         return []
+
+
+def _can_stand_in(network: Network | None, cause: Cause) -> bool:
+    """Whether the number that a cause says stands in a side stands there, or may: in a side without a program."""
+    number = estimated(cause)
+    return number is None or network is None or is_written(number, network.numbers)
 
 
 def _proved(change: OperatorChange, comparison: Comparison, agreement: Agreement) -> Cause:

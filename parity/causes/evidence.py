@@ -81,6 +81,10 @@ class Evidence:
         """The same with the reference in the candidate's place."""
         return replace(self, candidate=self.truth)
 
+    def without(self, keys: Collection[TensorKey]) -> Evidence:
+        """Return the same without some tensors."""
+        return replace(self, excused={*self.excused, *keys}) if keys else self
+
     def _trained_otherwise(self, program: Program) -> set[TensorKey]:
         """The parameters of a program that are trained there and not in the candidate, or the other way round."""
         trained = {name for name, parameter in program.parameters.items() if parameter.trainable}

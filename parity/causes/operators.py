@@ -7,7 +7,7 @@ the operator with other settings, all of its nodes are one change, named by thes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,7 +102,8 @@ def operator_changes(comparison: Comparison) -> Iterator[OperatorChange]:
     for reference, candidate in _pairs(comparison):
         names = dict.fromkeys([*reference.settings, *candidate.settings])
         values = [(name, reference.settings.get(name, ABSENT), candidate.settings.get(name, ABSENT)) for name in names]
-        different = tuple((name, a, b) for name, a, b in values if a is ABSENT or b is ABSENT or a != b)
+        ranks = {value.type.rank for node in reference.nodes for value in (*node.inputs, *node.outputs) if value}
+        different = tuple((name, a, b) for name, a, b in values if not _are_same(a, b, ranks))
         if different:
             alike.setdefault((reference.name, different), []).append((reference, candidate))
     for (name, different), pairs in alike.items():
@@ -110,6 +111,14 @@ def operator_changes(comparison: Comparison) -> Iterator[OperatorChange]:
         is_one_node = all(None not in d.pair for d in differences) and len({d.pair for d in differences}) == len(pairs)
         if differences and (name == INTERPOLATE or not is_one_node or any(d.kind != "attribute" for d in differences)):
             yield OperatorChange(in_places(_cause(name, different, pairs[0][1]), len(pairs)), differences, is_one_node)
+
+
+def _are_same(a: Any, b: Any, ranks: Collection[int]) -> bool:
+    """Whether two values of a setting mean the same: an axis may be counted from either end."""
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(_are_same(x, y, ranks) for x, y in zip(a, b, strict=True))
+    is_axis = type(a) is int and type(b) is int and min(a, b) < 0 <= max(a, b)
+    return (a is not ABSENT and b is not ABSENT and a == b) or (is_axis and abs(a - b) in ranks)
 
 
 def _pairs(comparison: Comparison) -> Iterator[tuple[Operator, Operator]]:

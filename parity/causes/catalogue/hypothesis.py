@@ -11,7 +11,7 @@ from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Value
 from ....runtime.tracing import Builder, SymbolicTensor
 from ...results.cause import Cause
-from ..cell_program import CellProgram
+from ..cell_program import CellProgram, TensorKey
 from ..evidence import Evidence
 from ..rebuilding import Operands, Results, append, keep, rebuild
 
@@ -24,11 +24,13 @@ class Hypothesis:
         cause: the change in words, without a proof.
         make: returns the changed program; raises an exception of `INVALID` where there is none.
         places: number of nodes that are changed alike.
+        elsewhere: gradients that belong to what other Cells compute, and prove nothing in this one.
     """
 
     cause: Cause
     make: Callable[[], Program]
     places: int = 1
+    elsewhere: frozenset[TensorKey] = frozenset()
 
 
 Entry = Callable[[CellProgram, Evidence], Iterator[Hypothesis]]

@@ -10,7 +10,8 @@ from ...results.cause import Cause
 from ..cell_program import CellProgram
 from ..evidence import Evidence
 from ..rebuilding import INVALID
-from .weights import buffers, transposes, values
+from .readings import transposes
+from .weights import buffers, values
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Relation:
 
 
 def relations(cell: CellProgram, evidence: Evidence) -> Iterator[Relation]:
-    """Yield what the parameters may be: those that are known to differ, all together; else each matrix transposed."""
+    """Yield what the parameters may be: those that are known to differ, all together; else each one transposed."""
     program, causes = cell.program, []
     for hypothesis in [*values(cell, evidence)][-1:]:  # the last one is all parameters together
         program = hypothesis.make()

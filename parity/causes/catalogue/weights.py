@@ -11,7 +11,7 @@ import numpy as np
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import is_floating
-from ....runtime.ops import shaping, slicing
+from ....runtime.ops import slicing
 from ....runtime.tracing import SymbolicTensor
 from ....runtime.visible import visible_name
 from ...results.cause import Cause
@@ -84,11 +84,16 @@ def buffers(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
 def _buffers_of_another_name(
     cell: CellProgram, name: str, candidate_buffers: Mapping[str, Array]
 ) -> Iterator[Hypothesis]:
-    """Yield each buffer of the candidate that is the reference's but for a relation which has a name."""
+    """Yield each buffer of the candidate that is the reference's but for a relation which has a name.
+
+    That it has the values of another parameter or buffer of the Cell is such a relation.
+    """
     buffer, shown = cell.program.buffers[name], visible_name(name)
+    others = {n: parameter.data for n, parameter in cell.program.parameters.items()}
+    others |= {n: other.data for n, other in cell.program.buffers.items() if n != name}
     for array in candidate_buffers.values():
         is_alike = array.shape == buffer.data.shape and is_floating(array.dtype) and is_floating(buffer.data.dtype)
-        if is_alike and (how := relation(buffer.data, array, {})):
+        if is_alike and (how := relation(buffer.data, array, others)):
             cause = Cause(
                 "state", f"{shown} {how} in the candidate", f"copy {shown} from the reference", attribute=name
             )
@@ -132,27 +137,6 @@ def _interleave(data: Array, axis: int) -> Array:
 def _thirds(data: Array, axis: int) -> Array:
     first, second, third = np.split(data, 3, axis)
     return np.concatenate([second, first, third], axis)
-
-
-def transposes(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
-    """Yield each square matrix read transposed, as `x @ weight` reads that of torch's `x @ weight.T`.
-
-    The candidate's matrix is known to be the reference's, and so are the places of its gradients: the code differs.
-    """
-    program = cell.program
-    for name, parameter in program.parameters.items():
-        shape, array = parameter.data.shape, evidence.parameters.get(name)
-        if len(shape) == 2 and shape[0] == shape[1] > 1 and array is not None and np.array_equal(array, parameter.data):
-            shown = visible_name(name)
-            cause = Cause(
-                "weight", f"{shown} is read transposed in the candidate", f"transpose {shown} there", attribute=name
-            )
-            yield Hypothesis(cause, partial(with_changed_value, program, parameter.value, _transposed))
-
-
-def _transposed(x: SymbolicTensor) -> SymbolicTensor:
-    result: SymbolicTensor = shaping.transpose(x, permutation=(1, 0))
-    return result
 
 
 def blocks(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:

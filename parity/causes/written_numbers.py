@@ -1,0 +1,46 @@
+"""The numbers that stand in a program, by which one that was estimated from results is told from one that is there.
+
+A mean for a sum is a factor, and so is any scale behind it: each of them explains the results, one of them is written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from ...runtime.ir.program import Program
+from ..results.cause import Cause
+
+ROUNDED = 1e-6
+"""How far an estimate, or a number in half of the digits, is from what is written, relative to it."""
+
+
+def numbers_of(program: Program) -> frozenset[float]:
+    """Return the numbers of a program: its constants of one element, and those in attributes."""
+    found = {float(c.data.reshape(())) for c in program.constants if c.data.size == 1 and c.data.dtype.kind in "iuf"}
+    for node in program.nodes:
+        found.update(_numbers_in(list(node.attributes.values())))
+    return frozenset(number for number in found if math.isfinite(number))
+
+
+def _numbers_in(item: Any) -> Iterator[float]:
+    if isinstance(item, float):
+        yield item
+    elif isinstance(item, (tuple, list)):
+        for part in item:
+            yield from _numbers_in(part)
+
+
+def is_written(number: float, numbers: Collection[float]) -> bool:
+    """Whether a number, its negative, inverse, square or root, or what it lacks to 1, is among some others."""
+    size = abs(number)
+    forms = [number, -number, 1 - number, number * number, math.sqrt(size)]
+    forms += [1 / form for form in forms if form]
+    return any(math.isclose(form, other, rel_tol=ROUNDED, abs_tol=0.0) for form in forms for other in numbers)
+
+
+def estimated(cause: Cause) -> float | None:
+    """Return the number that a cause says stands in the candidate; None if it names none."""
+    value = cause.candidate_value
+    return value if cause.kind == "attribute" and isinstance(value, float) and math.isfinite(value) else None

@@ -1,0 +1,60 @@
+"""A number, or an axis, is the cause only where it stands in the program that is said to have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from cellbridge import parity
+from cellbridge.parity.causes.written_numbers import is_written
+from cellbridge.parity.results.cause import Cause
+
+pytestmark = pytest.mark.causes
+
+Function = Callable[[Tensor], Tensor]
+X = torch.randn(2, 7, 3, generator=torch.Generator().manual_seed(0))
+
+
+class Applied(nn.Module):
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._function(x)
+
+
+def causes(reference: Function, candidate: Function) -> list[Cause]:
+    report = parity.compare(Applied(reference), Applied(candidate), (X,), probe=False)
+    return [cause for path in report.failing for cause in report.cells[path].causes]
+
+
+def test_a_sum_for_a_mean_is_no_scale_of_the_function_before_it() -> None:
+    (cause,) = causes(lambda x: functional.elu(x).mean(1), lambda x: functional.elu(x).sum(1))
+    assert cause.summary == "reduce_sum is computed in the candidate, reduce_mean in the reference"
+
+
+def test_a_scale_that_is_written_is_named() -> None:
+    (cause,) = causes(lambda x: functional.elu(x).mean(1), lambda x: 1.5 * functional.elu(x).mean(1))
+    assert "1.5" in cause.summary
+
+
+def grid(points: Tensor, dim: int) -> Function:
+    whole = points.expand(2, 7)[..., None].clone()
+    return lambda x: torch.cat([x, whole], dim).cumsum(1)
+
+
+def test_an_axis_counted_from_the_other_end_is_no_cause() -> None:
+    """The grids differ, and stand in the operator whose axis is spelled differently."""
+    (cause,) = causes(grid(torch.linspace(0, 1, 7), -1), grid(torch.arange(7) / 7, 2))
+    assert "dim" not in cause.summary
+    assert "is multiplied by 0.857143 in the candidate" in cause.summary
+
+
+@pytest.mark.parametrize(("number", "is_there"), [(8.0, True), (0.125, True), (64.0, True), (7.0, False)])
+def test_a_number_is_written_in_any_form(number: float, is_there: bool) -> None:
+    assert is_written(number, [0.125, 3.0]) == is_there
