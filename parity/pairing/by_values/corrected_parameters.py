@@ -26,14 +26,15 @@ def corrected_program(program: Program, marked: Program, paired: PairedParameter
     """
     own = program.parameters
     if all(name in own and own[name].data.shape == data.shape for name, data in paired.corrected.items()):
-        return _with_numbers(program, paired.corrected)
+        return with_numbers(program, paired.corrected)
     cells = {value: node.cell for node in program.nodes for value in node.outputs}
     plain = without_boundaries(marked)  # some of its parameters are parts of the file's
     nodes = [Node(n.op, n.inputs, n.attributes, n.outputs, cells.get(n.outputs[0], 0), n.source) for n in plain.nodes]
-    return _with_numbers(plain.replace(nodes=tuple(nodes), calls=program.calls), paired.corrected)
+    return with_numbers(plain.replace(nodes=tuple(nodes), calls=program.calls), paired.corrected)
 
 
-def _with_numbers(program: Program, arrays: Mapping[str, Array]) -> Program:
+def with_numbers(program: Program, arrays: Mapping[str, Array]) -> Program:
+    """Return a program with these numbers in some of its parameters."""
     parameters = dict(program.parameters)
     for name, data in arrays.items():
         parameters[name] = replace(parameters[name], data=data.astype(parameters[name].data.dtype))

@@ -22,10 +22,11 @@ from ....runtime.programs.call import as_array
 from ...sides.records import Array, Key, Records
 from ...sides.side import ParameterInfo
 from ...sides.torch_side import TorchSide
-from .corrected_parameters import corrected_program, with_own_numbers
+from .corrected_parameters import corrected_program, with_numbers, with_own_numbers
 from .crossings import Crossing
 from .flat import without_boundaries
 from .found_cells import FoundCells, find_cells
+from .layer_order import layer_orders
 from .likely_places import likely_places
 from .merged_weights import Merged, without_merged_weights
 from .parameters import ModuleParameters, PairedParameters
@@ -91,6 +92,8 @@ class Search:
 
     def _match(self, program: Program) -> Match:
         match = self._find(program)
+        if not match.cells.is_right and (in_order := self._with_layers_in_order(program)) is not None:
+            return in_order
         if not self.keeps_other_code:
             match = self._at_likely_places(self._without_merged_weights(match))
         return self._with_the_numbers_of_the_module(match)
@@ -142,6 +145,20 @@ class Search:
             return match
         again = self._find(likely.program, likely.places, match.merged)
         return again if len(again.cells.ownership.left_out) < len(left_out) else match
+
+    def _with_layers_in_order(self, program: Program) -> Match | None:
+        """Return the Cells that a program has with its layers in the module's order, if its results are the module's
+        then, and its parameters as they are.
+        """
+        infos = self.parameters
+        for order in layer_orders(program, self._of_module):
+            again = self._find(with_numbers(program, order.arrays))
+            if not again.cells.is_right or not order.partners.keys() <= again.paired.paired:
+                continue
+            own = {name: infos[other].data for name, other in order.partners.items()}
+            paired = replace(again.paired, program=with_numbers(again.paired.program, own))
+            return replace(again, program=program, paired=paired)
+        return None
 
     def _with_the_numbers_of_the_module(self, match: Match) -> Match:
         """Return the Cells that a program has with the right numbers in its wrong parameters, and these as they are."""
