@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..options import Options
 from ..report.report import Report
-from ..results.comparison import FAIL
+from ..results.comparison import FAIL, UNPAIRED
+from ..results.correspondence import Correspondence
 from ..sides.abilities import KeepsForms
 from ..sides.side import Side
 from ..support.progress import Progress
@@ -28,6 +29,8 @@ def judge_sides(
     rounded: Sequence[Side] = (),
     *,
     on_probes: OnProbes = "all",
+    correspondence: Correspondence | None = None,
+    presence: Mapping[str, str] | None = None,
 ) -> Report:
     """Compare sides with a reference, and return the report.
 
@@ -38,9 +41,17 @@ def judge_sides(
         progress: receives the stages of the run.
         rounded: the sides, which may include the reference, whose numbers may have been rounded to float32.
         on_probes: what is compared on further inputs.
+        correspondence: how the Cells were paired, where they were by values; of networks without anything in common, no
+            causes are looked for.
+        presence: why Cells have no partner, where that is known.
     """
     trial = Trial(reference, candidates, options, progress, rounded, on_probes=on_probes)
     report = trial.report()
+    if correspondence is not None:
+        report.correspondence = correspondence
+    for path, cell in report.cells.items():
+        if presence is not None and cell.presence == UNPAIRED:
+            cell.presence = presence[path]
     for side in candidates:
         for path, comparison in trial.judge(side):
             report.cells[path].comparisons.append(comparison)

@@ -270,7 +270,7 @@ class Trial:
 
     def add_causes(self, report: Report, side: Side) -> None:
         """Add to the report where and why a side fails, and which side is wrong, as far as it can be found."""
-        if self.options.diagnose_seconds != 0 and report.failing:
+        if self.options.diagnose_seconds != 0 and report.failing and not report.nothing_in_common:
             self._look_for_causes(report, side)
         add_code_lines(report, self.reference, side)
 

@@ -13,6 +13,8 @@ FEWEST = 2
 """Cells that the reference must have inside: of one that has none, nothing can be missing."""
 SHARE = 0.25
 """The largest share of them that may agree where nothing else has a partner."""
+OF_PARAMETERS = frozenset({"parameter", "parameter gradient"})
+"""Kinds of comparisons of a Cell that needn't run: its parameters are missing in the other network."""
 RAISES = "it raises "
 """How the reason starts of a candidate that doesn't run."""
 
@@ -46,16 +48,19 @@ def nothing_in_common(
     agreeing = [cell.path for cell in inside if cell.comparisons]
     if len(sides) > 1 or len(inside) < FEWEST or verdict.verdict != NOT_SAME:
         return ""
+    (side,) = sides
+    raised = f"The two networks can't be compared: {side} {verdict.because.removeprefix('it ')}"
+    kinds = {c.kind for path in agreeing for c in cells[path].comparisons}
+    if verdict.because.startswith(RAISES) and not correspondence.cells and kinds <= OF_PARAMETERS:
+        return f"{raised}, and none of its Cells has a counterpart by name"
     isolated = (c for path in agreeing for c in cells[path].comparisons if c.feeding == "isolated")
     if any(c.status != PASS for c in isolated) or len(agreeing) > SHARE * len(inside):
         return ""
     holders = {weight.source.partition(" and ")[0].rpartition(".")[0] for weight in correspondence.parameters}
     if not holders <= {*agreeing}:
         return ""
-    (side,) = sides
     if verdict.because.startswith(RAISES) and not agreeing:
-        raised = verdict.because.removeprefix("it ")
-        return f"The two networks can't be compared: {side} {raised}, and none of its Cells has a counterpart by name"
+        return f"{raised}, and none of its Cells has a counterpart by name"
     if not all(_is_by_values(pair) for pair in correspondence.cells) or not correspondence.cells:
         return ""
     common = " and ".join(["their inputs", ", ".join(agreeing)] if agreeing else ["their inputs"])

@@ -38,7 +38,7 @@ from ...pairing.by_values.alignment import Alignment, PairResults, align, order_
 from ...pairing.by_values.flat import without_boundaries
 from ...pairing.by_values.sides import FileSide, ModuleSide
 from ...report.report import Report
-from ...results.comparison import FAIL, UNPAIRED, Comparison
+from ...results.comparison import FAIL, Comparison
 from ...sides.interpreter_side import Arrange, InterpreterSide
 from ...sides.names import ONNXRUNTIME
 from ...sides.onnx_models import OnnxModel, graph_model
@@ -133,12 +133,11 @@ class ModuleAndFile:
         elif runtime is not None:
             sides.append(runtime)
         rounded: list[Side] = [alignment.reference, alignment.side]
-        report = judge_sides(alignment.reference, sides, options, self.progress, rounded, on_probes=on_probes)
+        report = judge_sides(
+            alignment.reference, sides, options, self.progress, rounded, on_probes=on_probes,
+            correspondence=alignment.correspondence, presence=alignment.presence,
+        )  # fmt: skip
         report.notes += notes
-        report.correspondence = alignment.correspondence
-        for path, cell in report.cells.items():
-            if cell.presence == UNPAIRED:
-                cell.presence = alignment.presence[path]
         self._place_on_probe(report, alignment)
         return report
 

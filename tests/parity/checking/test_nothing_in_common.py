@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from cellbridge import parity
 from cellbridge.parity.cli import main
+from cellbridge.parity.judging.trial import Trial
 from cellbridge.parity.report.items import outcomes
 from cellbridge.parity.report.report import Report
 from cellbridge.parity.results.comparison import FAIL
@@ -113,6 +114,27 @@ def test_a_candidate_that_takes_other_inputs() -> None:
     assert report.sentence.startswith("The two networks can't be compared: candidate raises RuntimeError: ")
     assert report.sentence.endswith("none of its Cells has a counterpart by name")
     assert len(str(report).splitlines()) < 8
+
+
+class Masked(Other):
+    """Takes a mask, too; without it, no Cell inside is reached."""
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        result: Tensor = super().forward(ids) * mask
+        return result
+
+
+def test_a_candidate_that_takes_more_arguments() -> None:
+    report = compared(seeded(Masked, 1))
+    assert "candidate raises TypeError: Masked.forward() missing 1 required positional argument" in report.sentence
+    assert report.sentence.endswith("none of its Cells has a counterpart by name")
+    assert len(str(report).splitlines()) < 8
+
+
+@pytest.mark.causes
+def test_no_causes_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Trial, "_look_for_causes", lambda *_: pytest.fail("nobody reads them"))
+    assert parity.compare(seeded(Blocks), seeded(Other, 1), (IDS,)).nothing_in_common
 
 
 def test_a_port_with_a_fault_has_much_in_common() -> None:
