@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     attributes,
+    biases,
     by_values,
     directions,
     features,
@@ -38,6 +39,7 @@ NAMED: tuple[Entry, ...] = (
     sampling.samples,
     recurrence.reset_gates,
     directions.directions,
+    biases.unscaled,
     formulas.orders,
     formulas.others,
     hard_functions.slopes,
