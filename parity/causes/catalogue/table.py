@@ -12,6 +12,7 @@ from . import (
     gradients,
     graphs,
     hard_functions,
+    layers,
     masks,
     norms,
     other_cells,
@@ -53,6 +54,8 @@ OF_CANDIDATE: tuple[Entry, ...] = (*NAMED, formulas.approximations)
 """Changes of an operator of the candidate that may make it what the reference has written out."""
 SETTINGS: tuple[Entry, ...] = (
     other_cells.parameters_of_others,
+    layers.orders,
+    layers.left_out,
     readings.transposes,
     readings.reversals,
     masks.ignored,
@@ -93,6 +96,8 @@ ENTRIES: tuple[Entry, ...] = (
     masks.shifted,
     masks.without_positions,
     wiring.left_out_cells,
+    layers.orders,
+    layers.left_out,
     structure.omissions,
     structure.other_functions,
     norms.kinds,
