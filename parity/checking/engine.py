@@ -264,6 +264,9 @@ def compare(
     stages = progress or NoProgress()
     dtype_notes: list[str] = []
     reference_kind, candidate_kind = kind_of(reference), kind_of(candidate)
+    for network, kind in ((reference, reference_kind), (candidate, candidate_kind)):
+        if kind is Kind.MODULE:
+            require_ready(network)
     if reference_kind is Kind.MODULE:
         dtype, dtype_notes = keep_dtypes_if_needed(
             reference, args, keywords, chosen.dtype, train=chosen.train, in_onnxruntime=candidate_kind in ONNX

@@ -49,8 +49,13 @@ def fill_cells(explicit_paths: Mapping[str, str], cells: Collection[str], module
         modules: the reference's paths.
 
     Raises:
-        UsageError: a pattern matches no Cell, or the other one has more `*`.
+        UsageError: a path is no string, a pattern matches no Cell, or the other one has more `*`.
     """
+    for path, module in explicit_paths.items():
+        if not isinstance(path, str) or not isinstance(module, str):
+            raise UsageError(
+                f"cells={{{path!r}: {module!r}}}: needed a path in the reference by a path in the candidate"
+            )
     filled = {path: module for path, module in explicit_paths.items() if "*" not in path}
     for pattern, module in explicit_paths.items():
         if "*" in module and "*" not in pattern:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...runtime.errors import UsageError
 from ..correspondence.name_patterns import did_you_mean
+from ..support.user_code import report_user_errors
 
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array]
@@ -93,7 +94,7 @@ class UserFunction:
 
     def to_cell(self, arrays: Arrays) -> Array:
         """Return the Cell's array."""
-        return np.asarray(self.function(_RecordingDict(arrays)))
+        return np.asarray(self._call(_RecordingDict(arrays)))
 
     def to_module(self, array: Array) -> dict[str, Array]:
         """Return the module's arrays, with 0 for elements that the Cell's array lacks."""
@@ -111,11 +112,15 @@ class UserFunction:
     def __str__(self) -> str:
         return f"by {getattr(self.function, '__name__', 'the function given')}"
 
+    def _call(self, arrays: Arrays) -> Any:
+        with report_user_errors("weights=", "when its function was called"):
+            return self.function(arrays)
+
     @cached_property
     def _spans(self) -> dict[str, tuple[int, int]]:
         """Start and end of the elements of each parameter that is read, if all were concatenated flat."""
         recorder = _RecordingDict({name: np.zeros(shape) for name, shape in self.shapes.items()})
-        self.function(recorder)
+        self._call(recorder)
         names = list(recorder.accessed or self.shapes)  # or it iterates over all of them
         ends = np.cumsum([np.prod(self.shapes[name], dtype=int) for name in names])
         return {name: (int(end - np.prod(self.shapes[name])), int(end)) for name, end in zip(names, ends, strict=True)}
@@ -133,7 +138,7 @@ class UserFunction:
                 name: sign * np.arange(start, end, dtype=np.float64).reshape(self.shapes[name]) + shift
                 for name, (start, end) in self._spans.items()
             }
-            results.append(np.asarray(self.function(_RecordingDict(positions)), np.float64))
+            results.append(np.asarray(self._call(_RecordingDict(positions)), np.float64))
         as_they_are, shifted, negated = results
         constant = (shifted == as_they_are) & (negated == as_they_are)
         moved = ~constant

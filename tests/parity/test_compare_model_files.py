@@ -136,6 +136,30 @@ cells = {"norm": "0", "scale": "1", "out": "2"}
 """
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('{"norm"', '{1: 2, "norm"', "cells={1: 2}: needed a path in the reference by a path in the candidate"),
+        ('"norm": "0"', '"norm": "1"', "two Cells of the candidate the same name: norm, scale are 1"),
+        ("nn.Linear(4, 3)\n", "nn.LazyLinear(3)\n", "parameters have no shape yet: out.weight, out.bias"),
+        (
+            "cells =",
+            'weights = {"out.weight": ("2.weight", lambda w: 1 / 0)}\ncells =',
+            "raised ZeroDivisionError when its",
+        ),
+    ],
+)
+def test_a_candidate_with_a_mistake_is_no_fault_of_parity(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = MODEL.replace("NUMBER", "2.0")
+    port = text.replace("nn.Sequential(nn.LayerNorm(4), Scale(), nn.Linear(4, 3))", "Net()") + PAIRS
+    assert old in port
+    (tmp_path / "old.py").write_text(text)
+    (tmp_path / "new.py").write_text(port.replace(old, new))
+    result = CliRunner().invoke(main, ["compare", str(tmp_path / "old.py"), str(tmp_path / "new.py"), "--no-probe"])
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+
+
 @pytest.mark.parametrize("command", ["run", "record", "lock", "inspect"])
 def test_a_file_that_pairs_cells_as_a_candidate_is_a_model_file_for_every_command(tmp_path: Path, command: str) -> None:
     text = MODEL.replace("NUMBER", "2.0").replace("nn.Sequential(nn.LayerNorm(4), Scale(), nn.Linear(4, 3))", "Net()")

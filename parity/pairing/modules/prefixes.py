@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -54,7 +55,9 @@ class Prefixes:
         renamed = [(pair, {pair.rename(name) for name in candidate_names}) for pair in pairs]
         unique = [(pair, names) for pair, names in renamed if len(names) == len(candidate_names)]
         if not unique:
-            raise UsageError("cells= gives two Cells of the candidate the same name")
+            twice = [path for path, count in Counter(given.values()).items() if count > 1]
+            which = f": {', '.join(path for path in given if given[path] == twice[0])} are {twice[0]}" if twice else ""
+            raise UsageError(f"cells= gives two Cells of the candidate the same name{which}")
         return max(unique, key=lambda pair_and_names: len(reference_names & pair_and_names[1]))[0]
 
     def rename(self, name: str) -> str:
