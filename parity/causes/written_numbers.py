@@ -34,10 +34,13 @@ def _numbers_in(item: Any) -> Iterator[float]:
 
 def is_written(number: float, numbers: Collection[float]) -> bool:
     """Whether a number, its negative, inverse, square or root, or what it lacks to 1, is among some others."""
-    size = abs(number)
-    forms = [number, -number, 1 - number, number * number, math.sqrt(size)]
+    forms = [number, -number, number * number, math.sqrt(abs(number))]
     forms += [1 / form for form in forms if form]
-    return any(math.isclose(form, other, rel_tol=ROUNDED, abs_tol=0.0) for form in forms for other in numbers)
+    if any(math.isclose(form, other, rel_tol=ROUNDED, abs_tol=0.0) for form in forms for other in numbers):
+        return True
+    # 1 less a tiny number is 1, so what it lacks is compared by the number's own size
+    lacked = [1 - form for other in numbers for form in ((other, 1 / other) if other else (other,))]
+    return any(math.isclose(number, other, rel_tol=ROUNDED, abs_tol=0.0) for other in lacked)
 
 
 def estimated(cause: Cause) -> float | None:

@@ -58,3 +58,10 @@ def test_an_axis_counted_from_the_other_end_is_no_cause() -> None:
 @pytest.mark.parametrize(("number", "is_there"), [(8.0, True), (0.125, True), (64.0, True), (7.0, False)])
 def test_a_number_is_written_in_any_form(number: float, is_there: bool) -> None:
     assert is_written(number, [0.125, 3.0]) == is_there
+
+
+def test_a_tiny_number_is_not_1_less_1() -> None:
+    assert not is_written(-4e-8, {1.0, 24.0})
+    assert is_written(0.1, {0.9})
+    assert is_written(0.75, {4.0})
+    assert is_written(1e-3, {0.999})
