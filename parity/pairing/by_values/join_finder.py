@@ -47,7 +47,7 @@ class JoinFinder:
                 return self._joined(parts, axis, tensor.shape)
         for axis in range(len(tensor.shape)):
             divided = self.division.find(tensor, axis, self.taken)
-            if divided is not None:
+            if divided is not None and self._have_one_input([value for value, _ in divided.parts]):
                 self.taken.update(value for value, _ in divided.parts)
                 return Joined.of(divided.parts, divided.axis, tensor.shape, self.names)
         return None
@@ -145,6 +145,11 @@ class JoinFinder:
         if node is None or node.op not in PRODUCTS or node.inputs[0] is None:
             return None
         return self._input_of(node.inputs[0]) or node.inputs[0] if node.op == "add" else node.inputs[0]
+
+    def _have_one_input(self, values: Sequence[Value]) -> bool:
+        """Whether values are products of the same: others are equal to parts of a tensor by chance, such as zeros."""
+        inputs = {self._input_of(value) for value in values}
+        return len(inputs) == 1 and None not in inputs
 
     def _is_last(self, value: Value) -> bool:
         """Whether no bias is added to a product any more."""
