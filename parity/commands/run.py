@@ -109,6 +109,10 @@ def run(
     (cells and weights define the mapping of its Cells and Parameters). With checkpoint, safetensors files, model() may
     return a module on the meta device.
 
+    A model of a library needs no file: timm:resnet18, 'hf:BertModel?hidden_size=128' (a class of transformers, with
+    other settings), hf:FOLDER (a config.json, and weights in safetensors files if there are any). Weights are random
+    otherwise, nothing is downloaded, and the inputs follow from the library's description.
+
     MODEL may also be a program of torch.export (.pt2), which is judged on its example inputs; nothing in the file is
     run. Or it is an ONNX file: then the interpreter, torch and ONNX Runtime are compared on it, with the arrays of
     --inputs, or with generated inputs, whose shapes --shape sets. A file that can't be read as a program is compared as

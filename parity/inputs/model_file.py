@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..sides.kinds import CASE, Kind, file_of
+from ..sides.kinds import CASE, LIBRARY_MODEL, Kind, file_of
 from .definitions import Definitions
 from .generated_cases import source_of_case
+from .library_models import source_of_library
 from .torch_files import is_torch_file, load_torch_file
 from .user_source import open_source
 
@@ -80,8 +81,8 @@ def load(target: str, seed: int = 0, *, on_meta: bool = False, with_port: bool =
     """Run a model file and return its network and inputs.
 
     Args:
-        target: `path/model.py`, `path/model.py:factory`, `path/cases.py[case]`, `package.module:factory`, or
-            `path/program.pt2`.
+        target: `path/model.py`, `path/model.py:factory`, `path/cases.py[case]`, `package.module:factory`,
+            `timm:resnet18`, `hf:BertModel?hidden_size=128`, or `path/program.pt2`.
         seed: seed of torch's random number generator.
         on_meta: leave a module whose weights are in files on the meta device.
         with_port: make the port that the file defines, which may need another framework.
@@ -155,6 +156,8 @@ def _open(target: str, seed: int) -> tuple[Definitions, str]:
     if case := CASE.fullmatch(target):
         source = source_of_case(open_source(case[1], seed), *case.groups())
         return Definitions(source, case[1]), "model"
+    if LIBRARY_MODEL.fullmatch(target):
+        return Definitions(source_of_library(target, seed), target), "model"
     head = file_of(target)
     factory = target.removeprefix(head).removeprefix(":")
     return Definitions(open_source(head, seed, may_be_module=bool(factory)), head), factory or "model"

@@ -37,6 +37,8 @@ PICKLES = (".pt", ".pth", ".ts", ".torchscript")
 """Endings of other files of torch, which only a model file can read."""
 WEIGHTS = (".safetensors", ".ckpt")
 """Endings of files that hold weights alone."""
+LIBRARY_MODEL = re.compile(r"(timm|hf):([^?]+)(?:\?(.*))?", re.DOTALL)
+"""A model of a library by its name: the library, the name, and settings."""
 CASE = re.compile(r"(.*\.py)\[(.*)\]", re.DOTALL)
 """A file and the name of one of its cases."""
 
@@ -44,15 +46,17 @@ CASE = re.compile(r"(.*\.py)\[(.*)\]", re.DOTALL)
 def kind_of_path(path: str | PathLike[str]) -> Kind:
     """Return what a path names: a recording, a model file, a file of weights or an ONNX file.
 
-    A model file is `path/model.py`, `path/model.py:factory`, `path/cases.py[case]`, `package.module:factory`, or
-    `path/program.pt2`. What isn't a folder either is an ONNX file, whatever its name, whether it is there or not.
+    A model file is `path/model.py`, `path/model.py:factory`, `path/cases.py[case]`, `package.module:factory`,
+    `timm:resnet18`, `hf:BertModel?hidden_size=128`, or `path/program.pt2`. What isn't a folder either is an ONNX file,
+    whatever its name, whether it is there or not.
     """
     name = os.fspath(path)
     if os.path.isdir(name):
         return Kind.RECORDING
     file = file_of(name)
     has_factory = file != name and not os.path.exists(name)
-    is_code = has_factory or CASE.fullmatch(name) or Path(file).suffix.lower() in (".py", *PROGRAMS, *PICKLES)
+    is_name = has_factory or LIBRARY_MODEL.fullmatch(name) or CASE.fullmatch(name)
+    is_code = is_name or Path(file).suffix.lower() in (".py", *PROGRAMS, *PICKLES)
     if is_code:
         return Kind.MODEL_FILE
     return Kind.WEIGHTS if Path(name).suffix.lower() in WEIGHTS else Kind.ONNX_FILE

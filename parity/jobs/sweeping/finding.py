@@ -13,7 +13,7 @@ from pathlib import Path
 from ....runtime.errors import UsageError
 from ....runtime.visible import visible_name, visible_text
 from ...inputs.generated_cases import CASES, CHECKS
-from ...sides.kinds import PROGRAMS
+from ...sides.kinds import LIBRARY_MODEL, PROGRAMS
 from .limits import Limits, run_limited
 from .python_files import parse
 
@@ -29,7 +29,7 @@ def find_models(sources: Iterable[str]) -> list[str]:
 
     Args:
         given: a model file, an ONNX file, a program of torch.export (.pt2); a folder, whose files of these kinds are
-            meant, inner ones too;
+            meant, inner ones too; a model of a library by its name, as `timm:resnet18`;
             `model.py:factory` or `package.module:factory`, in which `*` and `?` of the factory stand for any text;
             a file that defines `cases()`, or `checks()`, each of which is then `file.py::name`.
 
@@ -60,7 +60,7 @@ def _models(source: str) -> Iterator[str]:
                 yield from _listed(str(file), "")
         return
     head, _, factory = source.rpartition(":")
-    if CHECK in source:
+    if CHECK in source or LIBRARY_MODEL.fullmatch(source):
         yield source
     elif head and _PATTERN.search(factory):
         yield from _listed(head, factory)

@@ -52,6 +52,8 @@ def test_each_model_is_judged_once(tmp_path: Path) -> None:
 
 def test_what_isnt_a_pattern_is_left_to_parity_run() -> None:
     assert find_models(["there/is/none.py", "package.module:factory"]) == ["there/is/none.py", "package.module:factory"]
+    library = "hf:BertModel?hidden_size=128"  # its question mark is no pattern
+    assert find_models([library]) == [library]
 
 
 def test_a_folder_without_models_is_refused(tmp_path: Path) -> None:
