@@ -8,6 +8,7 @@ from .commands.command import Group
 from .commands.compare import compare
 from .commands.export import export
 from .commands.generate import generate
+from .commands.init import init
 from .commands.inspect import inspect
 from .commands.judge import judge
 from .commands.lock import check_lock, lock
@@ -18,7 +19,7 @@ from .commands.upgrade import upgrade
 from .commands.weights import weights
 
 COMMANDS = {
-    "Compare networks": (run, compare, generate, sweep),
+    "Compare networks": (run, compare, generate, sweep, init),
     "Convert": (export, inspect, weights),
     "Compare with what ran elsewhere": (record, judge),
     "Compare with an earlier release of a library": (lock, check_lock, upgrade),

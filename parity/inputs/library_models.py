@@ -149,25 +149,28 @@ def _change(config: Any, settings: Mapping[str, Any], target: str) -> None:
         *path, last = key.split(NESTED)
         holder = config
         for part in path:
-            holder = getattr(holder, part, None)
-        known = holder.to_dict() if hasattr(holder, "to_dict") else {}
-        if not hasattr(holder, last) or last.startswith("_"):
-            hint = _did_you_mean(last, known)
-            raise UsageError(
-                f"{visible_name(target)}: {type(config).__name__} has no setting {visible_name(key)!r}{hint}"
-            )
+            holder = getattr(holder, part) if part in _settings_of(holder) else None
+        if last not in _settings_of(holder):
+            hint = _did_you_mean(last, _settings_of(holder))
+            name = type(config).__name__
+            raise UsageError(f"{visible_name(target)}: {name} has no setting {visible_name(key)!r}{hint}")
         with report_user_errors(target, f"when {key} was set"):
             if last == "hidden_size" and NESTED.join([*path, "num_attention_heads"]) not in settings:
                 _keep_the_size_of_heads(holder, value)
             setattr(holder, last, value)
 
 
+def _settings_of(config: Any) -> set[str]:
+    """Return the names of a configuration's settings, those of another name too; empty if it is none."""
+    return {*config.to_dict(), *config.attribute_map} if hasattr(config, "attribute_map") else set()
+
+
 def _keep_the_size_of_heads(config: Any, width: Any) -> None:
     """Change the number of attention heads with the width; where that leaves a rest, the library has the last word."""
     heads, old_width = getattr(config, "num_attention_heads", None), config.hidden_size
-    if not (isinstance(heads, int) and isinstance(old_width, int) and isinstance(width, int)) or width % (
-        old_width // heads
-    ):
+    if not all(isinstance(number, int) and number > 0 for number in (heads, old_width, width)):
+        return
+    if width % (old_width // heads):
         return
     config.num_attention_heads = width * heads // old_width
     groups = getattr(config, "num_key_value_heads", None)

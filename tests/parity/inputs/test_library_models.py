@@ -115,6 +115,7 @@ def test_code_of_a_folder_is_not_run(tmp_path: Path) -> None:
         ("hf:BertModel?hidden_sise=3", "BertConfig has no setting 'hidden_sise'; did you mean hidden_size"),
         ("hf:BertModel?text_config.hidden_size=3", "has no setting 'text_config.hidden_size'"),
         ("hf:BertModel?_commit_hash=3", "has no setting '_commit_hash'"),
+        ("hf:BertModel?to_dict=3", "has no setting 'to_dict'"),
         ("hf:BertModel?hidden_size", "'hidden_size' isn't a setting; write KEY=VALUE"),
         ("hf:BertModel?hidden_size=100", "hidden size .100. is not a multiple"),
         ("hf:PatchTSTModel?num_hidden_layers=1", "takes past_values, which can't be made"),
