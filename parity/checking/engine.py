@@ -11,7 +11,6 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.capture.cell_hooks import notify_calls
-from ...converter.capture.containers import open_containers
 from ...converter.capture.export_errors import require_ready
 from ...converter.capture.modes import is_training_in_part
 from ...converter.capture.wrappers import unwrap_arguments
@@ -21,7 +20,7 @@ from ...converter.onnx_out.export import to_onnx
 from ...runtime.errors import ConversionError, UsageError
 from ...runtime.lowering import opsets
 from ..dtypes import HALVES, WORKING_DTYPES
-from ..inputs.arguments import as_arguments, as_keywords
+from ..inputs.arguments import as_arguments
 from ..judging.coverage import add_coverage
 from ..judging.judging import judge_sides
 from ..options import OptionKeywords, Options, from_keywords
@@ -57,7 +56,7 @@ _WRITES = {"float16": "--fp16", "bfloat16": "--bf16", "float64": "--no-check"}
 @unwrap_arguments
 def check(
     module: torch.nn.Module,
-    args: tuple[Any, ...],
+    args: Any,
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
@@ -77,7 +76,7 @@ def check(
 
     Args:
         module: the reference.
-        args: positional inputs.
+        args: positional inputs: a tuple, a tensor or array alone, or a dict of keyword inputs.
         kwargs: keyword inputs.
         dynamic_shapes: as for `converter.from_torch`.
         cell: the port of the module, if there is one: a Cell, or a network in JAX (`jax_side`).
@@ -107,8 +106,7 @@ def check(
         opsets.require_loadable(opset)
     require_ready(module)
     stages = progress or NoProgress()
-    keywords = as_keywords(kwargs)
-    open_containers((args, keywords))
+    args, keywords = as_arguments(args, kwargs)
     framework = framework_of(cell)
     port_name = name_of_port(cell)
     if cell is not None and port_name is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import io
 import logging
@@ -176,7 +177,7 @@ class Group(click.Group):
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Parse the command line; the output of `--help` may have no reader."""
         _open_standard_streams()
-        with _closed_pipe_is_no_error():
+        with _closed_pipe_is_no_error(), _say_wrong_use():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -189,7 +190,30 @@ class Group(click.Group):
             except UsageError as error:
                 say_error(error, str(error), ctx)
                 raise click.exceptions.Exit(error.exit_code) from error
-            return super().invoke(ctx)
+            with _say_wrong_use():
+                return super().invoke(ctx)
+
+
+@contextmanager
+def _say_wrong_use() -> Iterator[None]:
+    """Print what click says about a wrong command line in one line, as all other errors are printed."""
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        ctx = error.ctx or click.get_current_context()
+        say_error(error, f"{_wrong_use(error, ctx)}\n  {ctx.command_path} -h shows what it takes", ctx)
+        raise click.exceptions.Exit(error.exit_code) from error
+
+
+def _wrong_use(error: click.UsageError, ctx: click.Context) -> str:
+    if isinstance(error, click.NoSuchOption):
+        options = [name for parameter in ctx.command.get_params(ctx) for name in parameter.opts]
+        close = difflib.get_close_matches(error.option_name, options, n=1)
+        return f"no such option: {error.option_name}{f'; did you mean {close[0]}?' if close else ''}"
+    message = error.format_message().removesuffix(".")
+    return message[:1].lower() + message[1:]
 
 
 @contextmanager

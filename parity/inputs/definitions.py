@@ -62,9 +62,19 @@ class Definitions:
             inspect.signature(function).bind(*parameters)
         except TypeError as error:
             call = f"as {name}({', '.join(parameters)})" if parameters else "without arguments"
+            kind = f"the class {function.__name__}: {name}" if inspect.isclass(function) else name
+            own = inspect.signature(function)
+            if inspect.isclass(function):
+                what = f"make it: def {name}(): return {function.__name__}(...)"
+            elif parameters:
+                what = "give other parameters default values, or write another function that passes them"
+            else:
+                what = (
+                    "give its parameters default values; if it is the network itself, write a torch.nn.Module whose "
+                    "forward calls it"
+                )
             raise UsageError(
-                f"{self.label}: `{name}` is called {call}, but it is {name}{inspect.signature(function)}.\n"
-                f"Give other parameters default values, or write another function that passes them."
+                f"{self.label}: `{name}` is called {call}, but it is {kind}{own}\n  what to do: {what}"
             ) from error
         except ValueError:  # no signature is known, as for some built-in functions
             pass

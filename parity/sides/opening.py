@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -121,7 +122,7 @@ def in_words(network: Any) -> str:
         if os.path.isdir(network):
             return f"the folder {name}"
         return f"{kind.value}, {name}" if is_of_its_name(network) else f"the file {name}"
-    return type(network).__name__
+    return f"the class {network.__name__}" if inspect.isclass(network) else type(network).__name__
 
 
 def _instead(network: Any) -> str:
@@ -131,6 +132,10 @@ def _instead(network: Any) -> str:
         return (
             "\n  what to do: the commands of parity take model files; in Python, give the module that the file defines"
         )
+    if inspect.isclass(network) and issubclass(network, torch.nn.Module):
+        return f"\n  what to do: give an instance, {network.__name__}(...)"
+    if inspect.isroutine(network):
+        return "\n  what to do: give a torch.nn.Module whose forward calls it"
     if hint := candidate_hint(network):
         return hint
     return "\n  what to do: parity.compare compares others with a torch module as they are"

@@ -107,6 +107,12 @@ def require_finite(records: Records, dtype: str, truth: Records | None = None) -
     bad = [key for key in records.root_keys(OUTPUT) if not _comparable(records, key, truth)]
     if not bad:
         return
+    given = [key for key in records.root_keys(INPUT) if _has_nan(records.values[key])]
+    if given:
+        raise UsageError(
+            f"the inputs contain NaN ({', '.join(key.slot for key in given)}), and so do the model's outputs, which "
+            "can't be compared\n  what to do: give inputs without NaN"
+        )
     culprit = next(
         (
             key

@@ -192,7 +192,7 @@ def test_verbose_shows_more(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run"], "Missing argument 'MODEL...'"),
+        (["run"], "missing argument 'MODEL...'"),
         (["run", "absent.py"], "error: no such file: absent.py"),
         (["run", "net"], "did you mean net.py?"),
         (["run", "net.py:other"], "error: net.py defines no `other`"),
@@ -206,7 +206,7 @@ def test_verbose_shows_more(engine: Engine) -> None:
         (["export", "net.py", "-o", "absent/m.onnx"], "error: can't write absent/m.onnx"),
         (["export", "absent.py", "-o", "m.onnx"], "error: no such file: absent.py"),
         (["inspect", "absent.py"], "error: no such file: absent.py"),
-        (["unknown"], "No such command 'unknown'"),
+        (["unknown"], "no such command 'unknown'"),
     ],
 )
 def test_a_wrong_command_line(engine: Engine, folder: Path, arguments: list[str], message: str) -> None:

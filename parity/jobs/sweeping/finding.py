@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import sys
 import tempfile
@@ -59,6 +60,8 @@ def _models(source: str) -> Iterator[str]:
             elif names & {CASES, CHECKS}:
                 yield from _listed(str(file), "")
         return
+    if source.endswith(("/", os.sep)):
+        raise UsageError(f"no such folder: {visible_name(source)}")
     head, _, factory = source.rpartition(":")
     if CHECK in source or LIBRARY_MODEL.fullmatch(source):
         yield source

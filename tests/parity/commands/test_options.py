@@ -70,10 +70,10 @@ def test_what_matters_first_is_listed_first() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("run a.py --train --eval", "--train and --eval can't be combined."),
-        ("run a.py --no-probe --probe", "--probe and --no-probe can't be combined."),
-        ("record a.py -o r --eval --train", "--train and --eval can't be combined."),
-        ("sweep a.py -- --train --eval", "--train and --eval can't be combined."),
+        ("run a.py --train --eval", "--train and --eval can't be combined"),
+        ("run a.py --no-probe --probe", "--probe and --no-probe can't be combined"),
+        ("record a.py -o r --eval --train", "--train and --eval can't be combined"),
+        ("sweep a.py -- --train --eval", "--train and --eval can't be combined"),
     ],
 )
 def test_an_option_and_its_opposite_are_refused(words: str, message: str) -> None:

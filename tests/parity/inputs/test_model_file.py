@@ -326,12 +326,12 @@ def test_model_is_something_else(write: Write) -> None:
 
 def test_a_factory_that_needs_arguments(write: Write) -> None:
     message = refused(write(GOOD.replace("def model()", "def model(width, depth=2)")))
-    assert message.startswith("net.py: `model` is called without arguments, but it is model(width, depth=2).")
+    assert message.startswith("net.py: `model` is called without arguments, but it is model(width, depth=2)\n")
 
 
 def test_a_loss_that_needs_more_than_the_outputs(write: Write) -> None:
     message = refused(write(f"{GOOD}\ndef loss(outputs, labels):\n    return outputs.sum()\n"))
-    assert message.startswith("net.py: `loss` is called as loss(outputs), but it is loss(outputs, labels).")
+    assert message.startswith("net.py: `loss` is called as loss(outputs), but it is loss(outputs, labels)\n")
 
 
 @pytest.mark.parametrize(

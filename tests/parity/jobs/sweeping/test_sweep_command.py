@@ -123,7 +123,7 @@ def test_an_interrupted_sweep_keeps_what_was_done(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a.py", "--", "--no-such-option"], "No such option '--no-such-option'"),
+        (["a.py", "--", "--no-such-option"], "no such option: --no-such-option"),
         (["a.py", "--", "--html", "x"], "--html is for one model: give it before --"),
         (["a.py", "--", "b.py"], "after -- there are options of parity run, not models: 'b.py'"),
         (["a.py", "--rerun", "all", "--changed-since", "HEAD"], "both say what to judge again"),
