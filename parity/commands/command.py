@@ -19,10 +19,11 @@ import click
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.storage.files import clean_up_on_sigterm
 from ..report.layout import echo
+from ..support.colors import colors, wanted_colors
 from ..support.deadline import STOPPED, OutOfTime, deadline
 from ..support.process import tuned_process
 from .arguments.declaring import take_groups
-from .arguments.groups import Timeout
+from .arguments.groups import Colors, Timeout
 from .arguments.help import Context, write_options
 from .arguments.refusing import refuse_combinations
 
@@ -64,7 +65,7 @@ class Command(click.Command):
 
     def __init__(self, name: str, **attributes: Any) -> None:
         super().__init__(name, **({"context_settings": HELP, "epilog": _EXIT_CODES_IN_SHORT} | attributes))
-        self.params += Timeout.options()
+        self.params += [*Colors.options(), *Timeout.options()]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under the titles of their groups."""
@@ -77,6 +78,10 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, and turn exceptions into messages."""
+        with colors(ctx.params.pop("color")):
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: click.Context) -> Any:
         from .project_options import say_options
 
         try:
@@ -243,7 +248,7 @@ def say_error(error: BaseException, message: str, ctx: click.Context) -> None:
     """Print the message of an error on stderr; with `-v`, its traceback too."""
     if ctx.params.get("verbose"):
         echo("".join(traceback.format_exception(error)), err=True)
-    click.secho("error: ", fg="red", bold=True, nl=False, err=True)
+    click.secho("error: ", fg="red", bold=True, nl=False, err=True, color=wanted_colors())
     echo(message, err=True)
 
 

@@ -43,7 +43,7 @@ class TerminalProgress:
 
     def __init__(self) -> None:
         console = Console(file=sys.stderr)  # the current stderr, even if it is replaced while the bars are shown
-        on_terminal = console.is_terminal and not console.is_dumb_terminal
+        on_terminal = sys.stderr.isatty() and not console.is_dumb_terminal  # FORCE_COLOR makes no terminal
         self._lines = None if on_terminal else ProgressLines(sys.stderr)
         self._bars = Bars(
             TextColumn("{task.description}", markup=False),

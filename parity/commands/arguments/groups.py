@@ -294,3 +294,15 @@ class Timeout(ArgumentGroup):
         metavar="SECONDS",
         help="Stop the command after this time.",
     )
+
+
+@dataclass(frozen=True)
+class Colors(ArgumentGroup):
+    """Whether the terminal shows colors, which every command asks."""
+
+    title = REPORTS
+    color: str | None = option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        help="Print in color. Default: auto, which asks the terminal, NO_COLOR and FORCE_COLOR.",
+    )

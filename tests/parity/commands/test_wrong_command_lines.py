@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import torch
 from click.testing import CliRunner
@@ -80,3 +82,28 @@ def test_what_is_no_module(network: Callable[..., Any], words: str) -> None:
 def test_check_takes_a_tensor_alone() -> None:
     """As `compare` does."""
     assert parity.check(nn.Linear(3, 2), torch.randn(2, 3)).ok
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "is_colored"),
+    [
+        ([], {}, False),
+        (["--color", "always"], {}, True),
+        (["--color", "always"], {"NO_COLOR": "1"}, True),
+        (["--color", "never"], {"FORCE_COLOR": "1"}, False),
+        (["--color", "auto"], {"FORCE_COLOR": "1"}, True),
+        ([], {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_colors(
+    options: list[str], variables: dict[str, str], is_colored: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Errors obey --color, NO_COLOR and FORCE_COLOR, in this order; the variables are as before afterwards."""
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    result = CliRunner().invoke(main, ["run", "nothere.py", *options], color=True if is_colored else None)
+    assert ("\x1b[31m" in result.output) == is_colored
+    assert "error: " in click.unstyle(result.output)
+    assert {name: os.environ[name] for name in ("NO_COLOR", "FORCE_COLOR") if name in os.environ} == variables
