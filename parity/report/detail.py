@@ -16,6 +16,7 @@ from ..results.network_result import NetworkResult
 from .globs import list_names, summarize_paths
 from .hunks import has_lines_of_both, hunk_lines, pair_in_words, place_lines, way_in_words
 from .layout import paragraph, shorten
+from .multiples import times
 
 INDENT = 2
 MARKS = {REFERENCE_WRONG: ("!", "bold yellow"), NOT_KNOWN: ("?", "bold yellow")}
@@ -195,20 +196,6 @@ def _without_path(text: str, path: str) -> str:
         return rest if re.search("[A-Za-z_]", rest) else match[0]
 
     return re.sub(r"[\w.]+", name, text)
-
-
-def times(ratio: float) -> str:
-    """Format a ratio in at most five characters: `1.3×`, `41×`, `3e5×`."""
-    if not math.isfinite(ratio):
-        return "inf×"
-    if ratio == 0:
-        return "0×"
-    if ratio < 9.95:
-        return f"{ratio:.1f}×"
-    if ratio < 999.5:
-        return f"{ratio:.0f}×"
-    mantissa, exponent = f"{ratio:.0e}".split("e")
-    return f"{mantissa}e{int(exponent)}×"
 
 
 def _by_tensor(comparisons: Sequence[Comparison], report: NetworkResult) -> list[list[Comparison]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -23,13 +22,13 @@ from ..results.comparison import (
     SKIPPED,
     UNPAIRED,
     Comparison,
-    worst_ratio,
 )
 from ..results.network_result import NetworkResult
-from .detail import cell_detail, cell_line, group_by_fault, pluralize, same_in_words, times
+from .detail import cell_detail, cell_line, group_by_fault, pluralize, same_in_words
 from .globs import join_names, list_names, patterns, summarize_paths
 from .hunks import cell_of_pair, pairs_in_words, way_in_words
 from .layout import Piece, Row, paragraph, shorten_path, tree_lines
+from .multiples import differs_in_meaning, times, worst_in_words
 from .structure import structure_lines
 from .tree import Line, tree
 
@@ -98,7 +97,7 @@ def _tree_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
         tolerance = report.conditions.tolerance
         unit = tolerance or f"{report.reference}'s own rounding error, measured against float64"
         legend = f"1.0× is {unit}."
-        if any(_is_different(c) for c in compared):
+        if any(differs_in_meaning(c) for c in compared):
             legend += " ≠ isn't rounding: it differs in float64 too, or in shape, or is missing."
         lines += [Text(), *paragraph(legend, width, style="dim")]
     return lines
@@ -174,8 +173,8 @@ def _columns(line: Line) -> tuple[Piece, ...]:
         (line.label, "bold" if line.verdict == FAIL else ""),
         (_classes(first) + calls, "cyan"),
         VERDICTS[line.verdict],
-        _worst([c for cell in line.cells for c in cell.outputs]),
-        _worst([c for cell in line.cells for c in cell.gradients]),
+        worst_in_words([c for cell in line.cells for c in cell.outputs]),
+        worst_in_words([c for cell in line.cells for c in cell.gradients]),
         count if inside else ("", ""),
     )
 
@@ -184,25 +183,6 @@ def _classes(cell: CellReport) -> str:
     """Return the class of the module, and that of its port if it has another name."""
     port = cell.counterpart.partition(" ")[0]
     return cell.class_name if port in ("", cell.class_name) else f"{cell.class_name} / {port}"
-
-
-def _worst(comparisons: list[Comparison]) -> Piece:
-    if not comparisons:
-        return "", ""
-    failed = [c for c in comparisons if c.status != PASS]
-    if failed and all(c.status == NOT_COMPARED for c in failed):
-        return "?", "bold red"
-    if failed and all(c.status == NOT_KNOWN for c in failed):
-        return "?", "bold yellow"
-    ratio, is_different = worst_ratio(comparisons), any(_is_different(c) for c in failed)
-    if is_different and not math.isfinite(ratio):
-        return "≠", "red"  # a gradient that one side lacks, or infinity, is no multiple of anything
-    return ("≠ " if is_different else "") + times(ratio), "red" if failed else ""
-
-
-def _is_different(c: Comparison) -> bool:
-    """Whether it fails for a reason other than rounding."""
-    return c.status in (FAIL, REFERENCE_WRONG) and (c.check == "meaning" or c.index is None)
 
 
 def _details(report: NetworkResult, width: int, verbose: bool) -> list[Text]:

@@ -6,8 +6,9 @@ from rich.text import Text
 
 from ..results.comparison import PASS, Comparison, worst_ratio
 from ..results.training_result import KINDS, TrainingResult
-from .detail import INDENT, cause_lines, digits_to_tell_apart, error_line, pluralize, times, unit_in_words, value_lines
+from .detail import INDENT, cause_lines, digits_to_tell_apart, error_line, pluralize, unit_in_words, value_lines
 from .layout import Piece, Row, paragraph, tree_lines
+from .multiples import times
 
 MAX_NAMES = 4  # names of a list that are shown
 REFERENCE = "torch"

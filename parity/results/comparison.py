@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,7 +111,7 @@ class Comparison:
         return {name: json_value(value) for name, value in fields.items()}
 
 
-def worst_ratio(comparisons: list[Comparison]) -> float:
+def worst_ratio(comparisons: Sequence[Comparison]) -> float:
     """The largest `ratio` of the rounding checks, or of all checks if there are none; NaN counts as infinite."""
     ratios = [c.ratio for c in comparisons if c.check == "rounding"] or [c.ratio for c in comparisons]
     return max((math.inf if math.isnan(ratio) else ratio for ratio in ratios), default=0.0)

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from cellbridge.parity.report.detail import times
+from cellbridge.parity.report.multiples import times
 from cellbridge.parity.report.report import Report
 from cellbridge.parity.report.terminal import failure_text, render
 from cellbridge.parity.results.cell_report import CellReport

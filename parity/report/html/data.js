@@ -36,7 +36,7 @@ const rows = data.rows.map((fields, index) => ({
   className: text(fields[4]),
   port: text(fields[5]),
   calls: fields[6],
-  values: fields[7].map(numberOf),
+  values: fields[7].map((bars, i) => ({ bars: numberOf(bars), words: text(fields[15][i]) })),
   causes: fields[8],
   explanations: fields[9],
   comparisons: fields[10],
@@ -67,9 +67,11 @@ for (const row of [...rows].reverse()) {
 const counted = data.charts.length ? rows.filter((row) => row.comparisons.length) : rows;
 const rowOfPath = new Map([...rows].reverse().map((row) => [row.path, row]));
 
+const NOTHING = { bars: null, words: "" };
+
 /** A sort key of a value of the heat map: nothing at all is the least, what couldn't be compared the most. */
-function rank(value) {
-  return value === null ? -1 : value === "?" ? Infinity : value;
+function rank({ bars }) {
+  return bars === null ? -1 : bars === "?" ? Infinity : bars;
 }
 
 function worse(one, other) {
@@ -77,7 +79,7 @@ function worse(one, other) {
 }
 
 function worstOf(values) {
-  return values.reduce(worse, null);
+  return values.reduce(worse, NOTHING);
 }
 
 function comparisonOf(fields) {

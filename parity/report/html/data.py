@@ -81,6 +81,7 @@ def _row(row: Row, texts: _Texts, with_map: set[int], with_graph: bool) -> list[
         texts.number(row.wrong_side),
         _graph(row.graph, texts, with_graph) if row.graph is not None else None,
         _lines(row.lines, texts),
+        [texts.number(words) for words in row.words],
     ]
 
 

@@ -208,7 +208,7 @@ function printed() {
     make(
       "p",
       {},
-      ...affected.flatMap((row, i) => [i ? ", " : "", name(`${row.path} (${inBars(worstOf(row.values))})`)]),
+      ...affected.flatMap((row, i) => [i ? ", " : "", name(`${row.path} (${worstOf(row.values).words})`)]),
     ),
   ].filter(Boolean);
 }

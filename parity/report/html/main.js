@@ -33,11 +33,12 @@ function renderFilters() {
 }
 
 function renderLegend() {
-  const names = ["≤ 0.01", "≤ 0.1", "≤ 0.5", "≤ 1", "≤ 10", "≤ 1e3", "≤ 1e6", "more"];
+  const names = ["", "", "", "passes", "fails", "", "", "a million times what passes"];
+  const unit = data.tolerance || `${data.reference}'s own rounding error, measured against float64`;
   document
     .getElementById("legend")
     .replaceChildren(
-      make("span", {}, "The largest error of each, in units of the bar, the largest error that passes:"),
+      make("span", {}, `The largest error of each. 1.0× is ${unit}. ≠ isn't rounding.`),
       make("span", { class: "scale" }, ...names.map((words, i) => make("span", { class: `heat-${i}` }, words))),
     );
 }

@@ -42,9 +42,10 @@ COLUMNS = {
 def network_page(report: NetworkResult) -> Page:
     """Return what the page shows of a report on networks."""
     compared = {(c.side, c.kind) for cell in report.cells.values() for c in cell.comparisons}
+    failing = {c.side for path in report.failing for c in report.cells[path].failures}
     columns = [
         Column(side, name, kinds)
-        for side in report.sides
+        for side in sorted(report.sides, key=lambda side: side not in failing)  # beside an open Cell, few columns fit
         for name, kinds in COLUMNS.items()
         if any((side, kind) in compared for kind in kinds)
     ]
@@ -111,6 +112,7 @@ def _rows(report: NetworkResult, columns: list[Column]) -> list[Row]:
                 port=_partner(cell, report),
                 calls=cell.calls,
                 values=[column.worst(cell.comparisons) for column in columns],
+                words=[column.words(cell.comparisons) for column in columns],
                 causes=cell.causes,
                 explanations=cell.explanations,
                 wrong_side=cell.wrong_side_in_words,

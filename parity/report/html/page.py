@@ -12,6 +12,7 @@ from ....runtime.visible import shorten_names, visible_name, visible_text
 from ...results.cause import Cause
 from ...results.cell_graph import CellGraph
 from ...results.comparison import FAIL, NOT_COMPARED, NOT_KNOWN, PASS, Comparison
+from ..multiples import worst_in_words
 from .side_by_side import HunkView, LineOfSide, PairingTable
 
 MANY = 20_000
@@ -30,9 +31,16 @@ class Column:
 
     def worst(self, comparisons: Sequence[Comparison]) -> float | str | None:
         """The largest error in units of the bar; "?" if nothing could be compared, None if there is nothing."""
-        of_column = [c for c in comparisons if c.side == self.side and c.kind in self.kinds]
+        of_column = self._of(comparisons)
         fractions = [fraction for c in of_column if (fraction := fraction_of_bar(c)) is not None]
         return max(fractions) if fractions else "?" if of_column else None
+
+    def words(self, comparisons: Sequence[Comparison]) -> str:
+        """The largest error as the terminal writes it; empty if there is nothing."""
+        return worst_in_words(self._of(comparisons))[0]
+
+    def _of(self, comparisons: Sequence[Comparison]) -> list[Comparison]:
+        return [c for c in comparisons if c.side == self.side and c.kind in self.kinds]
 
 
 @dataclass
@@ -48,6 +56,7 @@ class Row:
         port: the Cell that is its port, or that it is paired with, in words; empty if there is none.
         calls: number of calls of the Cell.
         values: for each column, the largest error in units of the bar.
+        words: for each column, the same as the terminal writes it.
         causes: what was proved to make it fail.
         wrong_side: the side whose gradients are wrong, in words; empty if unknown.
         explanations: known differences of the APIs that apply.
@@ -67,6 +76,7 @@ class Row:
     port: str = ""
     calls: int = 1
     values: list[float | str | None] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
     causes: list[Cause] = field(default_factory=list)
     explanations: list[str] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)

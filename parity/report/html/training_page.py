@@ -76,7 +76,8 @@ def _row(path: str, label: str, parent: int | None, comparisons: list[Comparison
     failed = any(c.status != PASS for c in comparisons)
     values = [column.worst(comparisons) for column in columns]
     ordered = sorted(comparisons, key=lambda c: (c.call, c.side, c.check))
-    return Row(path, label, parent, FAIL if failed else PASS, values=values, comparisons=ordered)
+    words = [column.words(comparisons) for column in columns]
+    return Row(path, label, parent, FAIL if failed else PASS, values=values, words=words, comparisons=ordered)
 
 
 def _path(kind: str, tensor: str) -> str:

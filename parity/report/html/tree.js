@@ -155,10 +155,10 @@ function rowElement(row, place) {
       "div",
       {
         role: "gridcell",
-        class: `cell ${kind} heat-${heat(value)}`,
-        "aria-label": `${label}: ${inBars(value) || "nothing"}`,
+        class: `cell ${kind} heat-${heat(value.bars)}`,
+        "aria-label": `${label}: ${value.words || "nothing"}`,
       },
-      inBars(value),
+      value.words,
     );
   const element = make(
     "div",

@@ -358,3 +358,19 @@ def test_trainings_without_a_step_have_a_page() -> None:
     page = TrainingReport("Net", ["cell"], "float32", 0, problems=["cell made 0 steps"]).page()
     assert page.verdict == "No step was compared, so training parity is not shown"
     assert "cell made 0 steps" in to_html(page)
+
+
+def test_numbers_are_those_of_the_terminal() -> None:
+    """One unit everywhere: a reader compares the page with the log of the run."""
+    pairs = [passing(ratio=2.06), failing(check="meaning"), failing(check="rounding", ratio=41.0)]
+    data = Parsed(to_html(report({"": "Net"}, *(cell(f"a{i}", "Net", c) for i, c in enumerate(pairs))).page())).data
+    words = {data["texts"][row[0]]: {data["texts"][number] for number in row[15]} for row in data["rows"]}
+    expected = ("2.1×", "≠ 1.3×", "41×")
+    assert all(of_terminal in words[f"a{i}"] for i, of_terminal in enumerate(expected))
+
+
+def test_the_side_that_fails_comes_first() -> None:
+    """Where a Cell is open, the table has room for few columns."""
+    both = cell("a", "Net", passing(side="interpreter"), failing(side="onnxruntime"))
+    data = Parsed(to_html(report({"": "Net"}, both, sides=["interpreter", "onnxruntime"]).page())).data
+    assert list(dict.fromkeys(side for side, _ in data["columns"])) == ["onnxruntime", "interpreter"]
