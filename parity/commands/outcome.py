@@ -11,6 +11,7 @@ from click.core import ParameterSource
 from rich.console import Console
 from rich.text import Text
 
+from ...runtime.errors import UsageError
 from ..report.formats import FORMATS
 from ..report.layout import echo, paragraph, print_lines
 from ..support import files
@@ -59,12 +60,21 @@ def name_sources(report: BaseReport) -> None:
 def finish(
     report: BaseReport, verbose: bool, files_by_format: Mapping[str, str | None], repro: str | None = None
 ) -> None:
-    """Write a report to the requested files, by format, print it, and exit with its verdict as the code."""
+    """Write a report to the requested files, by format, print it, and exit with its verdict as the code.
+
+    Files come first: who reads the output may close it (`| head`). One that can't be written is said at the end.
+    """
     name_sources(report)
+    failures: list[UsageError] = []
     for name, path in files_by_format.items():
         if path is not None:
-            FORMATS[name].write(report, path)
+            try:
+                FORMATS[name].write(report, path)
+            except UsageError as error:
+                failures.append(error)
     print_report(report, verbose)
+    for failure in failures:
+        echo(f"not written: {failure}", err=True)
     if repro is not None and not report.ok and (of_network := _of_network(report)):
         _write_repro(of_network, repro)
     if not report.ok:

@@ -58,6 +58,17 @@ def test_an_output_that_can_not_be_written_is_one_message(folder: Path, argument
     assert done.stderr.lower() == b"error: can't write the output: no space left on device\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_a_full_disk_costs_no_verdict(folder: Path) -> None:
+    """The verdict is printed and is the exit code, the other files are written, and a line says which isn't."""
+    (folder / "net.py").write_text("import torch\nmodel = torch.nn.Linear(3, 2)\ninputs = (torch.randn(2, 3),)\n")
+    result = CliRunner().invoke(main, ["run", "net.py", "--json", "/dev/full", "--junit", "report.xml"])
+    assert result.exit_code == 0
+    assert "Parity holds" in result.stdout
+    assert "not written: can't write /dev/full: No space left on device" in result.stderr
+    assert (folder / "report.xml").exists()
+
+
 def test_an_encoding_without_the_characters(folder: Path) -> None:
     done = parity("inspect", "m.onnx", PYTHONIOENCODING="ascii", LC_ALL="C", PYTHONUTF8="0")
     assert done.returncode == 0, done.stderr
