@@ -123,10 +123,7 @@ def print_report(report: BaseReport, verbose: bool) -> None:
 
 
 def require_parity(report: BaseReport, verbose: bool, output: str, html: str | None) -> None:
-    """Write the page that is asked for; print a failing report and exit with code 1.
-
-    Of others, print the notes alone, and the verdict if it has conditions.
-    """
+    """Write the page that is asked for; print a failing report and exit with code 1, of others the verdict alone."""
     name_sources(report)
     if html is not None:
         report.write_html(html)
@@ -136,5 +133,7 @@ def require_parity(report: BaseReport, verbose: bool, output: str, html: str | N
         verdict = "parity fails" if report.failed else "parity is not known"
         echo(f"error: {output} was not written, since {verdict} (--no-check writes it anyway)", err=True)
         raise click.exceptions.Exit(exit_code(report))
-    for note in [*report.notes, *([report.sentence] if report.conditions.in_words() else [])]:
+    for note in report.notes:
         echo(f"note: {note}", err=True)
+    console = Console()
+    print_lines(paragraph(f"✓ {report.sentence}", console.width), console)
