@@ -58,7 +58,10 @@ def layer_orders(program: Program, module: ModuleParameters) -> Iterator[LayerOr
             in_order = sorted(numbers)
             right = dict(zip(in_order, sorted(numbers.values()), strict=True))
             if right != numbers and sorted(uses, key=uses.__getitem__) == in_order:
-                yield _order(program, module, (stem, at, numbers), (module_stem, at_module, right))
+                order = _order(program, module, (stem, at, numbers), (module_stem, at_module, right))
+                shapes = {name: parameter.data.shape for name, parameter in program.parameters.items()}
+                if all(array.shape == shapes[name] for name, array in order.arrays.items()):  # else they aren't layers
+                    yield order
 
 
 def _first_uses(program: Program) -> dict[str, int]:
