@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....runtime.errors import CellbridgeError
 from ....runtime.ir.program import Program
@@ -123,8 +123,9 @@ def _place(
             file, tensors, ends(file.flat.program), known, proposed, anchors, moves.ends, supposed
         ).find()
         kept = set(places.of.values())
-        joined = [tensor for tensor in joined if not kept.isdisjoint((tensor.tensor, *tensor.restored))]
         used = used_views(views, kept)
+        needed = kept | {view.value for view in used}
+        joined = [tensor for tensor in joined if not needed.isdisjoint((tensor.tensor, *tensor.restored))]
         has_orders |= any(view.orders for view in used)
         program = with_views(with_joined(program, joined), used)
         file = FileValues(FlatProgram(program), samples, file.fed)
@@ -209,4 +210,20 @@ def _rewritten_tensors(
     if not is_repeated or finder.views:
         finder.suppose(others)
     supposed = finder.supposed | {value for stack in stacks for value in (stack.tensor, *stack.restored)}
-    return in_parts, stacks, list(finder.views.values()), supposed
+    return in_parts, stacks, _behind_joined(list(finder.views.values()), in_parts, finder.agreeing), supposed
+
+
+def _behind_joined(
+    views: Sequence[View], in_parts: Mapping[Crossing, Joined], agreeing: Mapping[Value, Crossing]
+) -> list[View]:
+    """Return the views, of parts of an earlier tensor behind that: a layer returns its last state beside all states.
+
+    Before it, the gradient of what follows the part would arrive at the earlier tensor.
+    """
+    behind = {
+        part: restored
+        for tensor, whole in in_parts.items()
+        for part, restored in zip(whole.parts, whole.restored, strict=True)
+        if part in agreeing and agreeing[part].order > tensor.order
+    }
+    return [replace(view, value=behind.get(view.value, view.value)) for view in views]

@@ -7,14 +7,14 @@ copy of the node, so that it can be judged by itself, gradients included.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Value
 from ....runtime.namespace import Namespace
 from ....runtime.ops.registry import get
-from ...sides.records import INPUT, OUTPUT
+from ...sides.records import INPUT, OUTPUT, Key
 from .ownership import Ownership
 
 
@@ -44,6 +44,7 @@ class _Copier:
         self.users: dict[Value, list[Node]] = {}
         for node in program.nodes:
             self._add_user(node)
+        self.outputs = program.outputs
         self.copies: dict[Node, list[Node]] = {}
         taken = (value.name for value in (*program.inputs, *program.constant_data, *program.producers))
         self.names = Namespace(taken, first=1)
@@ -60,20 +61,28 @@ class _Copier:
         )
 
     def copy_for_other_cells(self, node: Node) -> None:
-        """Copy a node for each Cell that uses its result without getting it across a boundary."""
+        """Copy a node for each Cell that uses its result without getting it across a boundary; the root returns it."""
         (value,) = node.outputs
         computing = self.owner.get(node, 0)
-        copies: dict[int, Node] = {}
-        for user in self.users.get(value, []):
-            cell = self._cell_without_it(node, computing, self.owner.get(user, 0))
+        copies: dict[int, Value] = {}
+
+        def copy_for(using: int) -> Value:
+            cell = self._cell_without_it(node, computing, using)
             if cell is None:
-                continue
+                return value
             if cell not in copies:
-                copies[cell] = self._copy(node, cell)
-                self._move_boundaries(value, copies[cell].outputs[0], cell, computing)
-            (copied,) = copies[cell].outputs
-            self.inputs[user] = tuple(copied if operand is value else operand for operand in self.inputs[user])
-            self.users.setdefault(copied, []).append(user)
+                (copies[cell],) = self._copy(node, cell).outputs
+                self._move_boundaries(value, copies[cell], cell, computing)
+            return copies[cell]
+
+        for user in self.users.get(value, []):
+            copied = copy_for(self.owner.get(user, 0))
+            if copied is not value:
+                self.inputs[user] = tuple(copied if operand is value else operand for operand in self.inputs[user])
+                self.users.setdefault(copied, []).append(user)
+        if value in self.outputs and (copied := copy_for(0)) is not value:
+            self.outputs = tuple(copied if output is value else output for output in self.outputs)
+            self._move(value, copied, lambda call, key: not call and key.kind == OUTPUT)
 
     def _cell_without_it(self, node: Node, computing: int, using: int) -> int | None:
         """The call that should compute a node itself, for a user in call `using`; None if the result may come to it."""
@@ -120,10 +129,18 @@ class _Copier:
     def _move_boundaries(self, value: Value, copied: Value, cell: int, computing: int) -> None:
         """Place the boundaries inside a call, but for those around the original, at the copy."""
         around = self._outermost(computing, cell)
+
+        def is_moved(call: int, _: Key) -> bool:
+            inside = call != cell and self.ownership.is_inside(call, cell)
+            return inside and not (around is not None and self.ownership.is_inside(call, around))
+
+        self._move(value, copied, is_moved)
+
+    def _move(self, value: Value, copied: Value, is_moved: Callable[[int, Key], bool]) -> None:
+        """Place some of a value's boundaries at a copy."""
         for place in list(self.events_at.get(value, ())):
             call, key, _ = self.events[place]
-            inside = call != cell and self.ownership.is_inside(call, cell)
-            if inside and not (around is not None and self.ownership.is_inside(call, around)):
+            if is_moved(call, key):
                 self.events[place] = (call, key, copied)
                 self.events_at[value].remove(place)
                 self.events_at.setdefault(copied, []).append(place)
@@ -143,7 +160,8 @@ class _Copier:
             nodes.append(same)
             if node in self.owner:
                 owner[same] = self.owner[node]
-        return self.program.replace(nodes=tuple(nodes)), replace(self.ownership, owner=owner, events=self.events)
+        program = self.program.replace(nodes=tuple(nodes), outputs=self.outputs)
+        return program, replace(self.ownership, owner=owner, events=self.events)
 
     def _in_order(self) -> Iterable[Node]:
         for node in self.program.nodes:

@@ -1,4 +1,4 @@
-"""Ports that step through a sequence and keep only the last state, of which no step is right."""
+"""Ports that step through a sequence: some keep only the last state, and in some no step is right."""
 
 from __future__ import annotations
 
@@ -47,3 +47,56 @@ def test_the_recurrent_layer_alone_is_accused(leak: float, failing: list[str]) -
     report = parity.compare(module, Stepper(module, leak), (torch.randn(4, 2, WIDTH),), seed=0)
     assert report.failing == failing, str(report)
     assert {path for path, cell in report.cells.items() if cell.comparisons} == {"", "norm", "rnn", "head"}
+
+
+class Tagger(nn.Module):
+    """Scores all states, and returns the last one beside the scores."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.second = nn.RNN(WIDTH, SIZE, batch_first=True), nn.RNN(SIZE, SIZE, batch_first=True)
+        self.head = nn.Linear(SIZE, 2)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        states, last = self.rnn(x)
+        return self.head(self.second(states)[0].sigmoid()), last[-1]
+
+
+class Steps(nn.Module):
+    def __init__(self, like: nn.RNN) -> None:
+        super().__init__()
+        self.read, self.keep = nn.Linear(like.input_size, SIZE), nn.Linear(SIZE, SIZE)
+        for layer, kind in ((self.read, "ih"), (self.keep, "hh")):
+            layer.load_state_dict({name: getattr(like, f"{name}_{kind}_l0") for name in ("weight", "bias")})
+
+    def forward(self, x: Tensor, state: Tensor) -> Tensor:
+        return torch.tanh(self.read(x) + self.keep(state))
+
+
+class SteppingTagger(nn.Module):
+    def __init__(self, like: Tagger, leak: float) -> None:
+        super().__init__()
+        self.lower, self.upper = Steps(like.rnn), Steps(like.second)
+        self.leak, self.out = leak, nn.Linear(SIZE, 2)
+        self.out.load_state_dict(like.head.state_dict())
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        first = second = x.new_zeros(x.shape[0], SIZE)
+        lower, upper = [], []
+        for step in range(x.shape[1]):
+            state = self.lower(x[:, step], first)
+            first = state + self.leak * first if self.leak else state
+            lower.append(first)
+        for state in lower:
+            second = self.upper(state, second)
+            upper.append(second)
+        return self.out(torch.stack(upper, 1).sigmoid()), first
+
+
+@pytest.mark.parametrize(("leak", "failing"), [(0.0, []), (0.1, ["rnn"])])
+def test_a_last_state_that_is_returned_does_not_get_past_the_layer(leak: float, failing: list[str]) -> None:
+    torch.manual_seed(0)
+    module = Tagger()
+    report = parity.compare(module, SteppingTagger(module, leak), (torch.randn(2, 4, WIDTH),), seed=0)
+    assert report.failing == failing, str(report)
+    assert not any("gradients not judged by themselves" in note for note in report.notes), str(report)
