@@ -1,0 +1,61 @@
+"""Faults of ports of networks for sequences of other kinds: speech, sound, tags, several modalities."""
+
+from __future__ import annotations
+
+from fixtures.planted_faults.port_edits import fault, inside
+
+from .kinds import BOTH, weight
+
+TCN, TCN0 = "network.1 network.2", "network.0 network.1 network.2"
+CLIP_ACTS = " ".join(
+    f"{side}_model.encoder.layers.{i}.mlp.activation_fn" for side in ("text", "vision") for i in (0, 1)
+)
+PERCEIVER_GATES = " ".join(f"layers.{i}.{n}.fn.net.1" for i in (0, 1) for n in (1, 3))
+WHISPER_ENCODER = "whisper.model.encoder.layers.0 whisper.model.encoder.layers.1"
+WHISPER_DECODER = "whisper.model.decoder.layers.0 whisper.model.decoder.layers.1"
+WHISPER_SELF = inside(f"{WHISPER_ENCODER} {WHISPER_DECODER}", "self_attn")
+
+ALSO_RIGHT = {
+    ("perceiver/torch attention", "gate and value exchanged"): PERCEIVER_GATES,
+}
+
+FAULTS = [
+    fault("tagger/lstm in a loop", "state not reversed back", "lstm", "states[::-1] if self.backward else states",
+          "states", "order", "order|reversed|flip", kind=(*BOTH, "layout")),
+    weight("tagger/lstm in a loop", "gates in torch's order", "lstm", "for gate in (0, 1, 3, 2)",
+           "for gate in (0, 1, 2, 3)", "order|exchange|permut"),
+    fault("tagger/gru gate by gate", "reset before the product", "gru", "r * self.hn(h))", "self.hn(r * h))",
+          "reset gate", "reset", kind=BOTH),
+    weight("tagger/gru gate by gate", "gates in another order", "gru", "zip((\"r\", \"z\", \"n\")",
+           "zip((\"z\", \"r\", \"n\")", "order|exchange|permut"),
+    fault("wave/weight norm merged", "dilation left out", inside(TCN, "conv1") + " " + inside(TCN, "conv2"),
+          "super().__init__(size, CHANNELS, 3, dilation=dilation)",
+          "super().__init__(size, CHANNELS, 3, dilation=max(1, dilation // 2))", "dilation", "dilation|pad", kind=BOTH),
+    weight("wave/weight norm merged", "gain left out", inside(TCN0, "conv1") + " " + inside(TCN0, "conv2"),
+           "return gain * direction /", "return direction /", ("original0|gain|the scale|mul ",)),
+    fault("clip/openai", "gelu instead of quick gelu", CLIP_ACTS, "return x * torch.sigmoid(1.702 * x)",
+          "return nn.functional.gelu(x)", "gelu", "gelu|sigmoid|1.702", kind=BOTH),
+    weight("clip/openai", "positions of the text moved by one", "text_model.embeddings.position_embedding",
+           "\"positional_embedding\": w[f\"{text}.embeddings.position_embedding.weight\"]",
+           "\"positional_embedding\": w[f\"{text}.embeddings.position_embedding.weight\"].roll(1, 0)",
+           "roll|order|shift|permut|rows"),
+    fault("perceiver/torch attention", "silu instead of gelu", PERCEIVER_GATES, "F.gelu(self.gate(y)) * self.value(y)",
+          "F.silu(self.gate(y)) * self.value(y)", "activation", "gelu silu", kind=BOTH),
+    weight("perceiver/torch attention", "gate and value exchanged",
+           " ".join(f"layers.{i}.{n}.fn.net.0" for i in (0, 1) for n in (1, 3)),
+           "state |= {f\"{name}.value.{part}\": first, f\"{name}.gate.{part}\": second}",
+           "state |= {f\"{name}.value.{part}\": second, f\"{name}.gate.{part}\": first}",
+           ("exchange|has the values|order",)),
+    fault("hifigan/plain weights", "slope of the last activation", ".", "nn.LeakyReLU(), nn.Conv1d",
+          "nn.LeakyReLU(0.1), nn.Conv1d", "negative slope", "slope|alpha", ("negative_slope|alpha|value", 0.01, 0.1)),
+    weight("hifigan/plain weights", "norm over outputs of transposed convolutions", "ups.0 ups.1",
+           "folded(w, f\"ups.{i}\", (1, 2))", "folded(w, f\"ups.{i}\", (0, 2))", "norm|weight|scale|axes",
+           kind=("weight", *BOTH)),
+    fault("whisper/engine", "whole scale on q and on k",
+          f"{WHISPER_SELF} {inside(WHISPER_DECODER, 'encoder_attn')}", "** -0.25", "** -0.5", "scale",
+          "scale|mul|number", kind=BOTH),
+    # A softmax over keys can't see a bias of the keys, so that the rows with one too many are as good as right.
+    weight("whisper/engine", "bias of the values in the keys' rows", inside(WHISPER_SELF, "v_proj"),
+           "torch.cat([q_bias, torch.zeros_like(q_bias), v_bias])",
+           "torch.cat([q_bias, v_bias, torch.zeros_like(q_bias)])", "bias", kind=("weight", *BOTH)),
+]  # fmt: skip
