@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 from ....runtime.errors import CellbridgeError
 from ....runtime.ir.types import Node, Value
-from ...correspondence.distances import ROUNDED, distance
+from ...correspondence.distances import EXACT, ROUNDED, distance
 from ...sides.records import INPUT, OUTPUT, Array, Key
 from .crossings import Crossing
 from .file_values import FileValues
 from .parameter_rows import fingerprint
+from .views import origins_of
 
 
 @dataclass(frozen=True)
@@ -110,12 +111,12 @@ def _computes(file: FileValues, node: Node, entering: Value, tensor: Crossing, r
 
 
 def divided(
-    places: Mapping[Crossing, Value], anchors: Mapping[Crossing, Anchor]
+    file: FileValues, places: Mapping[Crossing, Value], anchors: Mapping[Crossing, Anchor]
 ) -> list[tuple[Value, Crossing, list[Key]]]:
     """Return the values that anchored nodes are given in place of a tensor, the tensor, and the boundaries there.
 
-    A value that is the place of another tensor stays that. A Cell that only passes the tensor on to such nodes is given
-    their value, too.
+    A value that is the place of another tensor stays that, and one that is a copy of the tensor's place, with the same
+    numbers, is no other value. A Cell that only passes the tensor on to such nodes is given their value, too.
     """
     at = {key: tensor for tensor in places for key in tensor.keys}
     taken = set(places.values())
@@ -123,6 +124,9 @@ def divided(
     for result, anchor in anchors.items():
         tensor = at.get(anchor.given)
         if tensor is None or places.get(result) is not anchor.leaving or places[tensor] is anchor.entering:
+            continue
+        copies = places[tensor] in origins_of(file, anchor.entering)
+        if copies and distance(file.values[anchor.entering], file.current(places[tensor])) <= EXACT:
             continue
         if anchor.entering not in taken:
             moved[anchor.given] = anchor.entering

@@ -110,13 +110,19 @@ def _place(
             file = FileValues(FlatProgram(program), samples, file.fed)
         known = _in_order(file, places)
         missing = [tensor for tensor in tensors if tensor not in known.of]
-        in_parts, stacks, views, supposed = _rewritten_tensors(file, missing, number > 0, is_right, in_any_order)
+        finder = ViewFinder(file, in_any_order=in_any_order)
+        in_views = finder.at_origins(known.of)
+        in_parts, stacks = _rewritten_tensors(finder, missing, number > 0, is_right)
+        views = _behind_joined(list(finder.views.values()), in_parts, finder.agreeing)
+        supposed = finder.supposed | {value for stack in stacks for value in (stack.tensor, *stack.restored)}
         joined = [*in_parts.values(), *stacks]
         if number and not joined and not views:
             break
         if joined or views:
             whole = with_views(with_joined(program, joined), views)
-            file = FileValues(FlatProgram(whole), samples, file.fed)
+            fed = {value: tensor.arrays for tensor, value in in_views.items()}
+            file = FileValues(FlatProgram(whole), samples, file.fed | fed)
+            known = Places(known.of | in_views, known.by_paths, known.by_trial)
         anchors = find_anchors(file, tensors, parameters, moves.cells)
         proposed = {tensor: whole.tensor for tensor, whole in in_parts.items()}
         places = PlaceFinder(
@@ -130,7 +136,8 @@ def _place(
         program = with_views(with_joined(program, joined), used)
         file = FileValues(FlatProgram(program), samples, file.fed)
         in_order = _in_order(file, places).of
-        if not any(tensor.can_have_a_place and tensor not in in_order for tensor in tensors):
+        is_complete = all(tensor in in_order for tensor in tensors if tensor.can_have_a_place)
+        if is_complete and not ViewFinder(file).at_origins(in_order):
             break
     if any(file.values[value][0].shape != arrays[0].shape for value, arrays in file.fed.items()):
         file = FileValues(file.flat, samples)  # what follows has the shapes of the module's tensors
@@ -196,21 +203,20 @@ def _is_tensor(file: FileValues, value: Value, tensors: Sequence[Crossing]) -> b
 
 
 def _rewritten_tensors(
-    file: FileValues, tensors: Sequence[Crossing], is_repeated: bool, is_right: bool, in_any_order: bool
-) -> tuple[dict[Crossing, Joined], list[Joined], list[View], set[Value]]:
-    """Return the tensors that a file has in parts, and those that it may have in turns of a loop; those that it has, or
-    may have, in other layouts; and which of their values are only supposed to be tensors.
+    finder: ViewFinder, tensors: Sequence[Crossing], is_repeated: bool, is_right: bool
+) -> tuple[dict[Crossing, Joined], list[Joined]]:
+    """Return the tensors that a file has in parts, and those that it may have in turns of a loop.
+
+    The finder gives views to those that the file has, or may have, in other layouts.
     """
-    finder = ViewFinder(file, in_any_order=in_any_order)
     missing = finder.find(tensors)
-    parts = JoinFinder(file, finder.of_shape)
+    parts = JoinFinder(finder.file, finder.of_shape)
     in_parts = {tensor: whole for tensor in missing if (whole := parts.find(tensor)) is not None}
     others = [tensor for tensor in missing if tensor not in in_parts]
     stacks = [] if is_repeated or is_right else [stack for tensor in others for stack in parts.suppose(tensor)]
     if not is_repeated or finder.views:
         finder.suppose(others)
-    supposed = finder.supposed | {value for stack in stacks for value in (stack.tensor, *stack.restored)}
-    return in_parts, stacks, _behind_joined(list(finder.views.values()), in_parts, finder.agreeing), supposed
+    return in_parts, stacks
 
 
 def _behind_joined(

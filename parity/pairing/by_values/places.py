@@ -102,7 +102,7 @@ class PlaceFinder:
         for tensor, place in before.items():  # a view that is no place any more isn't kept, nor what is fed there
             if place in self.file.fed and tensor in self.places.of:
                 self.file.fed[self.places.of[tensor]] = tensor.arrays
-        for value, tensor, keys in divided(self.places.of, self.anchors):
+        for value, tensor, keys in divided(self.file, self.places.of, self.anchors):
             tensor.keys[:] = [key for key in tensor.keys if key not in keys]
             self.places.of[Crossing(tensor.order, tensor.arrays, keys, tensor.varies, tensor.gradient)] = value
         return self.places

@@ -6,7 +6,7 @@ uses the tensor, brought back into the file's layout. A boundary then finds its 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -127,6 +127,30 @@ class ViewFinder:
             if origins and (self._is_shared(origins[-1]) or self._is_after(tensor, origins)):
                 self._add_if_it_agrees(tensor, origins[-1])
         return [tensor for tensor in missing if not self._has_layout(tensor)]
+
+    def at_origins(self, places: Mapping[Crossing, Value]) -> dict[Crossing, Value]:
+        """Give views to the origins of wrong values that are copies, if other nodes use the origins, too.
+
+        A block with channels last adds its residual to the origin; only the copy for its convolution is laid out as in
+        the module. Where the numbers are right, `find` gives such a view.
+
+        Args:
+            places: the places of tensors that were found.
+
+        Returns:
+            The places of these tensors in the views.
+        """
+        taken, in_views = set(places.values()), dict[Crossing, Value]()
+        for tensor, value in places.items():
+            origins = origins_of(self.file, value)
+            is_free = origins and taken.isdisjoint(origins) and self._is_shared(origins[-1])
+            if not is_free or not tensor.can_have_a_place or distance(self.file.values[value], tensor.arrays) <= EXACT:
+                continue
+            layout = find_layout(self.file.values[origins[-1]], self.file.values[value], self.known)
+            if layout is not None:
+                self._add(origins[-1], layout)
+                in_views[tensor] = self.views[origins[-1], layout].steps[-1]
+        return in_views
 
     def suppose(self, tensors: Sequence[Crossing]) -> None:
         """Add views of values that agree with no tensor: after a wrong value, nothing does.
