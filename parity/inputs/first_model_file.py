@@ -12,7 +12,8 @@ from torch import nn
 
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
-from ..sides.kinds import file_of
+from ..sides.kinds import Kind, file_of
+from ..sides.opening import kind_of
 from ..support.user_code import report_user_errors
 from .guessed_inputs import Draw, guess_inputs, required_parameters
 from .user_source import open_source
@@ -68,7 +69,7 @@ def first_model_file(target: str) -> FirstModelFile:
 def _guess(target: str, name: str, make: Callable[..., Any]) -> list[Draw] | None:
     with report_user_errors(target, f"when {name}() was called"):
         network = make()
-    if not isinstance(network, nn.Module):
+    if kind_of(network) is not Kind.MODULE:
         raise UsageError(f"{name}() must return a torch module, it returned {type(network).__name__}")
     return guess_inputs(network)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import partial
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Value
@@ -43,7 +43,25 @@ def _lists(program: Program) -> dict[str, dict[int, dict[str, Value]]]:
     for name, parameter in program.parameters.items():
         if match := NUMBERED.fullmatch(name):
             lists.setdefault(match[1], {}).setdefault(int(match[2]), {})[match[3]] = parameter.value
-    return {path: layers for path, layers in lists.items() if len(layers) > 1 and _are_alike(layers)}
+    return {
+        path: layers
+        for path, layers in lists.items()
+        if len(layers) > 1 and _are_alike(layers) and _follow_each_other(program, layers)
+    }
+
+
+def _follow_each_other(program: Program, layers: dict[int, dict[str, Value]]) -> bool:
+    """Whether each layer is given what the one before it computes: tables of several columns, or branches, aren't."""
+    own = {value: number for number, layer in layers.items() for value in layer.values()}
+    reached: dict[Value, frozenset[int]] = {}
+    before: dict[int, frozenset[int]] = dict.fromkeys(layers, frozenset())
+    for node in program.nodes:
+        operands = [value for value in node.inputs if value is not None]
+        given = frozenset[int]().union(*(reached.get(value, ()) for value in operands))
+        used = {own[value] for value in operands if value in own}
+        before |= {number: before[number] | given for number in used}
+        reached |= dict.fromkeys(node.outputs, given | used)
+    return all(first in before[second] for first, second in pairwise(sorted(layers)))
 
 
 def _are_alike(layers: dict[int, dict[str, Value]]) -> bool:

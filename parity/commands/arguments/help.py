@@ -9,7 +9,7 @@ import click
 
 from .declaring import GroupedOption
 
-LAST = ("Limits", "Other")
+LAST = ("Reports", "Limits", "Other")
 """Titles that come last, in this order."""
 _COLUMN = 24
 """Characters for options; the text of a longer one begins on the next line."""

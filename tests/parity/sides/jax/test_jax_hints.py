@@ -65,8 +65,8 @@ def test_a_bare_network_is_told_how_it_is_given(how: str, network: Any) -> None:
 
 def test_other_objects_get_no_hint() -> None:
     module, x = nn.Linear(4, 3), (torch.randn(2, 4),)
-    for candidate in (3, {}, nnx.Linear):
-        with pytest.raises(UsageError, match=rf"given {type(candidate).__name__}$"):
+    for candidate, words in ((3, "int"), ({}, "dict"), (nnx.Linear, "the class Linear")):
+        with pytest.raises(UsageError, match=rf"given {words}$"):
             parity.compare(module, candidate, x)
     with pytest.raises(UsageError, match=r"given int$"):
         parity.check(module, x, cell=3)
@@ -79,11 +79,23 @@ def test_a_side_as_the_reference_is_refused() -> None:
 
 REFERENCE = "import torch\nmodel = torch.nn.Linear(4, 3)\ninputs = (torch.ones(2, 4),)\n"
 PORTS = {
-    "nnx": ("from flax import nnx\ndef model(): return nnx.Linear(4, 3, rngs=nnx.Rngs(0))", "jax_side(network)"),
-    "instance": ("from flax import nnx\nmodel = nnx.Linear(4, 3, rngs=nnx.Rngs(0))", "jax_side(network)"),
     "linen": ("from flax import linen\ndef model(): return linen.Dense(3)", "jax_side(network, variables)"),
     "jitted": ("import jax\n@jax.jit\ndef model(p, x): return x @ p", "jax_side(function, params)"),
 }
+
+
+@pytest.mark.parametrize(
+    "source", ["def model(): return nnx.Linear(4, 3, rngs=nnx.Rngs(0))", "model = nnx.Linear(4, 3, rngs=nnx.Rngs(0))"]
+)
+def test_a_network_that_has_its_parameters_is_compared(
+    source: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    (tmp_path / "port_nnx.py").write_text(f"from flax import nnx\n{source}")
+    result = CliRunner().invoke(main, ["compare", "reference.py", "port_nnx.py"], catch_exceptions=False)
+    assert result.exit_code == 1  # its weights are others
+    assert "Parity fails" in result.output
 
 
 @pytest.mark.parametrize("kind", PORTS)
