@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from cellbridge.parity.cli import COMMANDS, main
 from cellbridge.parity.commands.arguments.declaring import ArgumentGroup, GroupedOption, option
-from cellbridge.parity.commands.arguments.groups import ReportFiles, Selection
+from cellbridge.parity.commands.arguments.groups import Colors, ReportFiles, Selection, Timeout
 from cellbridge.parity.commands.command import command
 from cellbridge.parity.report.formats import FORMATS
 
@@ -115,8 +115,7 @@ def test_a_command_gets_groups() -> None:
     CliRunner().invoke(paint, ["south"], catch_exceptions=False)
     assert got == ["north", Colours(only=("a", "b"), red=False), "south", Colours()]
     assert got[-1] == Colours(only=(), skip=(), red=None, shades=3)
-    names = [
-        option.name for option in paint.params if isinstance(option, GroupedOption) and option.group.title != "Limits"
-    ]
+    own = [option for option in paint.params if isinstance(option, GroupedOption)]
+    names = [option.name for option in own if option.group not in (Colors, Timeout)]  # which every command has
     assert names == ["only", "skip", "red", "shades"]
     assert issubclass(Colours, ArgumentGroup)
