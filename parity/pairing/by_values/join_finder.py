@@ -8,7 +8,7 @@ import numpy as np
 
 from ....runtime.ir.types import Value
 from ....runtime.namespace import Namespace
-from ...correspondence.distances import ROUNDED, distance
+from ...correspondence.distances import EXACT, ROUNDED, distance
 from ...correspondence.layouts import Layout
 from .crossings import Crossing
 from .divided_axes import DivisionFinder
@@ -101,7 +101,7 @@ class JoinFinder:
                 continue
             for start in range(0, size - shape[axis] + 1, shape[axis]):
                 pieces = [np.take(array, range(start, start + shape[axis]), axis) for array in tensor.arrays]
-                same = next((v for v in values if distance(self.file.values[v], pieces) <= ROUNDED), None)
+                same = next((v for v in values if distance(self.file.values[v], pieces) <= EXACT), None)
                 if same is not None:
                     at.setdefault(start, same)
         parts: list[Value | None] = []
