@@ -41,16 +41,14 @@ def reversals(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
     yield from _read(cell, evidence, _reversed_axes)
 
 
-def _read(
-    cell: CellProgram, evidence: Evidence, changes: Callable[[tuple[int, ...]], Iterator[Way]]
-) -> Iterator[Hypothesis]:
+def _read(cell: CellProgram, evidence: Evidence, ways: Ways) -> Iterator[Hypothesis]:
     """Yield the parameters that are known to be the reference's, each changed where it is used."""
     program = cell.program
     for name, parameter in program.parameters.items():
         array, shape = evidence.parameters.get(name), parameter.data.shape
         if array is None or len(shape) > MAX_RANK or not np.array_equal(array, parameter.data):
             continue
-        for words, fix, change in changes(shape):
+        for words, fix, change in ways(shape):
             shown = visible_name(name)
             cause = Cause("weight", f"{shown} is read {words} in the candidate", f"{fix} {shown} there", attribute=name)
             yield Hypothesis(cause, partial(with_changed_value, program, parameter.value, change))
