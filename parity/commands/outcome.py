@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,21 +65,31 @@ def finish(
     Files come first: who reads the output may close it (`| head`). One that can't be written is said at the end.
     """
     name_sources(report)
-    failures: list[UsageError] = []
-    for name, path in files_by_format.items():
-        if path is not None:
-            try:
-                FORMATS[name].write(report, path)
-            except UsageError as error:
-                failures.append(error)
+    unwritten = _write_files(report, files_by_format)
     print_report(report, verbose)
-    for failure in failures:
-        echo(f"not written: {failure}", err=True)
+    _say_unwritten(unwritten)
     if repro is not None and not report.ok and (of_network := _of_network(report)):
         _write_repro(of_network, repro)
     if not report.ok:
         _suggest(report, page=files_by_format["html"] is None, repro=repro is None)
     raise click.exceptions.Exit(exit_code(report))
+
+
+def _write_files(report: BaseReport, files_by_format: Mapping[str, str | None]) -> list[UsageError]:
+    """Write a report to the requested files, by format; return why some couldn't be written."""
+    unwritten: list[UsageError] = []
+    for name, path in files_by_format.items():
+        if path is not None:
+            try:
+                FORMATS[name].write(report, path)
+            except UsageError as error:
+                unwritten.append(error)
+    return unwritten
+
+
+def _say_unwritten(unwritten: Sequence[UsageError]) -> None:
+    for error in unwritten:
+        echo(f"not written: {error}", err=True)
 
 
 def _of_network(report: BaseReport) -> Report | None:
@@ -125,10 +135,10 @@ def print_report(report: BaseReport, verbose: bool) -> None:
 def require_parity(report: BaseReport, verbose: bool, output: str, html: str | None) -> None:
     """Write the page that is asked for; print a failing report and exit with code 1, of others the verdict alone."""
     name_sources(report)
-    if html is not None:
-        report.write_html(html)
+    unwritten = _write_files(report, {"html": html})
     if report.failed or report.is_not_known:
         print_report(report, verbose)
+        _say_unwritten(unwritten)
         _suggest(report, page=html is None, repro=False)
         verdict = "parity fails" if report.failed else "parity is not known"
         echo(f"error: {output} was not written, since {verdict} (--no-check writes it anyway)", err=True)
@@ -137,3 +147,4 @@ def require_parity(report: BaseReport, verbose: bool, output: str, html: str | N
         echo(f"note: {note}", err=True)
     console = Console()
     print_lines(paragraph(f"✓ {report.sentence}", console.width), console)
+    _say_unwritten(unwritten)

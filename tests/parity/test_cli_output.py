@@ -67,6 +67,11 @@ def test_a_full_disk_costs_no_verdict(folder: Path) -> None:
     assert "Parity holds" in result.stdout
     assert "not written: can't write /dev/full: No space left on device" in result.stderr
     assert (folder / "report.xml").exists()
+    result = CliRunner().invoke(main, ["export", "net.py", "-o", "net.onnx", "--html", "/dev/full"])
+    assert result.exit_code == 0
+    assert "Parity holds" in result.stdout
+    assert "not written: can't write /dev/full: No space left on device" in result.stderr
+    assert (folder / "net.onnx").exists()
 
 
 def test_an_encoding_without_the_characters(folder: Path) -> None:
