@@ -35,6 +35,7 @@ class Attack:
         files: what is handed over: contents by path, from the folder around `work`.
         make: makes more of it; called with the folder around `work`.
         writes: globs of the files that the command may write, from the folder around `work`.
+        slow: it is one of the slow tests, since the command starts processes and a row beside it does much the same.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Attack:
     files: Mapping[str, str | bytes] = field(default_factory=dict)
     make: Callable[[Path], None] | None = None
     writes: Sequence[str] = ()
+    slow: bool = False
 
 
 def carry_out(attack: Attack, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

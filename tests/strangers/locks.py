@@ -62,9 +62,9 @@ ATTACKS = [
     Attack("a link for a page", ["run", "net.py", "other.py", "--html", "pages"], 0, files=TWO,
            make=planted("net.py.html"), writes=PAGES),
     Attack("a link for the overview of a sweep", ["sweep", "net.py", "--html", "pages"], 0,
-           make=planted("index.html"), writes=[*PAGES, "work/sweep.db"]),
+           make=planted("index.html"), writes=[*PAGES, "work/sweep.db"], slow=True),
     Attack("a link for a page of a sweep", ["sweep", "net.py", "--html", "pages"], 0,
            make=planted(page_of("net.py")), writes=[*PAGES, "work/sweep.db"]),
     Attack("an empty parity.lock beside the results of a sweep", ["sweep", "net.py", "-o", "parity"], 0,
-           files={"work/parity.lock": ""}, writes=["work/parity"]),
+           files={"work/parity.lock": ""}, writes=["work/parity"], slow=True),
 ]  # fmt: skip

@@ -15,7 +15,11 @@ from tests.strangers.attack import Attack, carry_out
 pytestmark = pytest.mark.usefixtures("forgotten_user_files")
 
 ATTACKS = {"projects": projects.ATTACKS, "databases": databases.ATTACKS, "locks": locks.ATTACKS}
-ROWS = [pytest.param(attack, id=f"{kind}: {attack.name}") for kind, attacks in ATTACKS.items() for attack in attacks]
+ROWS = [
+    pytest.param(attack, id=f"{kind}: {attack.name}", marks=[pytest.mark.slow] if attack.slow else [])
+    for kind, attacks in ATTACKS.items()
+    for attack in attacks
+]
 
 
 @pytest.mark.parametrize("attack", ROWS)

@@ -55,6 +55,7 @@ def test_elements_at_the_other_end_are_told(reference_end: str, candidate_end: s
     assert cause.error < 1e-11
 
 
+@pytest.mark.slow
 def test_other_angles_are_no_other_elements() -> None:
     causes = compared(Attention("first"), Attention("first", 0.2)).cells[""].causes
     assert not any("are rotated" in cause.summary for cause in causes)

@@ -308,6 +308,7 @@ def test_a_small_gradient_is_held_against_itself() -> None:
     assert any("the gradient of blocks.0.fc1.weight in the candidate" in note for note in report.notes)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("padded", ["both", "the reference", "the candidate"])
 def test_a_row_of_padding_that_one_side_trains(padded: str) -> None:
     reference, port = pair()

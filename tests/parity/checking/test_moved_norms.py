@@ -132,6 +132,7 @@ def test_norms_on_the_right_side() -> None:
 
 
 @pytest.mark.causes
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("norm", "is_first", "trained", "blocks"),
     [

@@ -62,6 +62,7 @@ def test_they_are_judged_with_and_kept() -> None:
     assert "was made with other options of parity run" in done.stderr
 
 
+@pytest.mark.slow
 def test_they_give_way_to_what_a_model_excludes(folder: Path) -> None:
     """As in `parity run`: words of a command line would be refused, since an ONNX file has no mode."""
     CliRunner().invoke(main, ["export", str(folder / "zoo" / "net.py"), "-o", "net.onnx", "--no-check"])
@@ -71,6 +72,7 @@ def test_they_give_way_to_what_a_model_excludes(folder: Path) -> None:
     assert report["ok"]
 
 
+@pytest.mark.slow
 def test_a_path_is_one_from_the_folder_of_the_file(folder: Path) -> None:
     CliRunner().invoke(main, ["export", str(folder / "zoo" / "net.py"), "-o", "net.onnx", "--no-check"])
     np.savez("x\u00e9\u200b.npz", input=np.full((4, 3), 0.5, np.float32))
@@ -93,7 +95,11 @@ def _report(result: Result) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "options", [RunOptions(["--no-probe"]), RunOptions(["--no-probe"], {"seed": 5}, "/own/p.toml")]
+    "options",
+    [
+        pytest.param(RunOptions(["--no-probe"]), marks=pytest.mark.slow),
+        RunOptions(["--no-probe"], {"seed": 5}, "/own/p.toml"),
+    ],
 )
 def test_no_file_beside_the_model_says_anything(
     folder: Path, monkeypatch: pytest.MonkeyPatch, options: RunOptions

@@ -49,7 +49,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Co
     return folder, sweep("zoo", "--case-seconds", "20", "--workers", "2", *files, "--", "--no-probe", cwd=folder)
 
 
-def test_every_model_has_a_result(swept: tuple[Path, Any]) -> None:
+def test_every_model_has_a_result_and_is_not_judged_again(swept: tuple[Path, Any]) -> None:
     folder, done = swept
     assert done.returncode == 1, done.stdout + done.stderr
     outcomes = {name: result.outcome for name, result in Store.read(folder / "sweep.db").results().items()}
@@ -61,10 +61,11 @@ def test_every_model_has_a_result(swept: tuple[Path, Any]) -> None:
     assert "? zoo/hangs.py: it took more than 20 s, and was stopped" in done.stdout
     assert "no weights here" in done.stdout
     assert "5 models: 1 fails, 3 not judged, 1 holds" in done.stdout
+    assert_views(folder)
+    assert_nothing_is_judged_again(folder)
 
 
-def test_the_views(swept: tuple[Path, Any]) -> None:
-    folder, _ = swept
+def assert_views(folder: Path) -> None:
     document = json.loads((folder / "s.json").read_text())
     assert document["counts"] == {"holds": 1, "unclear": 0, "not judged": 3, "fails": 1}
     assert document["options"] == ["--no-probe"]
@@ -76,8 +77,7 @@ def test_the_views(swept: tuple[Path, Any]) -> None:
     assert all(f'href="{name}"' in overview for name in pages)
 
 
-def test_what_has_a_result_is_not_judged_again(swept: tuple[Path, Any]) -> None:
-    folder, _ = swept
+def assert_nothing_is_judged_again(folder: Path) -> None:
     started = time.monotonic()
     done = sweep("zoo", "--", "--no-probe", cwd=folder)
     assert "5 of 5 models have a result already" in done.stdout

@@ -139,6 +139,7 @@ def compared(
     return parity.compare(module, Fused(port) if is_fused else port, (torch.randn(3, 7, WIDTH),), seed=0)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("fault", "failing"),
     [
