@@ -37,6 +37,7 @@ from .pairs import cell_pairs, merged_parameters, parameter_pairs, passed_on
 from .parameters import PairedParameters
 from .search import Search
 from .sides import FileSide, ModuleSide
+from .written_scans import with_scans_written_out
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 PairResults = Callable[[Records], Sequence[int | None] | None]
@@ -95,6 +96,7 @@ def align(
     """
     args, kwargs = arguments
     first = arrange(args, kwargs)
+    program = with_scans_written_out(program)
     require_affordable(program, first, grads=options.grads)
     plain = TorchSide.of_options(reference, module, args, kwargs, options)
     truth = plain.run(Run("float64", Wanted(options.grads)))

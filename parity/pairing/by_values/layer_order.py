@@ -8,7 +8,7 @@ be at fault, and nothing is said here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -47,21 +47,28 @@ def layer_orders(program: Program, module: ModuleParameters) -> Iterator[LayerOr
         names[identity] = "" if identity in names else name  # equal numbers tell nothing
     pairs = [(name, names.get(fingerprint(p.data), "")) for name, p in program.parameters.items()]
     pairs = [(own, name) for own, name in pairs if name]
+    partner = dict(pairs)
     first_uses = _first_uses(program)
     for at, at_module in product(range(MOST_NUMBERS), repeat=2):
+        together: dict[tuple[str, tuple[tuple[int, int], ...]], list[str]] = {}  # stacked weights have a stem each
         for stem, (module_stem, numbers) in _layers(pairs, at, at_module).items():
             uses: dict[int, int] = {}
             for name, use in first_uses.items():
                 parts = _divided(name, at)
                 if parts is not None and parts[0] == stem:
                     uses[parts[1]] = min(use, uses.get(parts[1], use))
-            in_order = sorted(numbers)
-            right = dict(zip(in_order, sorted(numbers.values()), strict=True))
-            if right != numbers and sorted(uses, key=uses.__getitem__) == in_order:
-                order = _order(program, module, (stem, at, numbers), (module_stem, at_module, right))
-                shapes = {name: parameter.data.shape for name, parameter in program.parameters.items()}
-                if all(array.shape == shapes[name] for name, array in order.arrays.items()):  # else they aren't layers
-                    yield order
+            in_order, order = sorted(numbers), [numbers[layer] for layer in sorted(numbers)]
+            if order != sorted(order) and sorted(uses, key=uses.__getitem__) == in_order:
+                together.setdefault((module_stem, tuple(sorted(numbers.items()))), []).append(stem)
+        for (module_stem, numbers_of), stems in together.items():
+            own = [name for name in program.parameters if (parts := _divided(name, at)) and parts[0] in stems]
+            held = {partner[name] for name in own if name in partner}
+            if len(held) < len(own):  # they have what has no partner alone, as joined weights
+                held = module.infos.keys() - {other for name, other in partner.items() if name not in own}
+            layers = _order(program, held, (stems, at, dict(numbers_of)), (module_stem, at_module))
+            shapes = {name: parameter.data.shape for name, parameter in program.parameters.items()}
+            if all(array.shape == shapes[name] for name, array in layers.arrays.items()):  # else they aren't layers
+                yield layers
 
 
 def _first_uses(program: Program) -> dict[str, int]:
@@ -108,25 +115,35 @@ def _divided(name: str, at: int) -> tuple[str, int, str] | None:
 
 def _order(
     program: Program,
-    module_parameters: ModuleParameters,
-    own: tuple[str, int, dict[int, int]],
-    module: tuple[str, int, dict[int, int]],
+    of_module: Collection[str],
+    own: tuple[Collection[str], int, dict[int, int]],
+    module: tuple[str, int],
 ) -> LayerOrder:
-    (stem, at, numbers), (module_stem, at_module, right) = own, module
+    """Return layers of a file in the order of the module.
+
+    Args:
+        program: the file's program.
+        of_module: names of the module's parameters whose numbers these layers have.
+        own: what precedes the numbers in the names of the file's parameters, which number is the layer's, and by this
+            number that of the module's layer.
+        module: the same of the module.
+    """
+    (stems, at, numbers), (module_stem, at_module) = own, module
+    right = dict(zip(sorted(numbers), sorted(numbers.values()), strict=True))
     holder = {number: layer for layer, number in numbers.items()}
     arrays: dict[str, Array] = {}
     for name in program.parameters:
         parts = _divided(name, at)
-        if parts is not None and parts[0] == stem and parts[1] in right:
-            source = program.parameters.get(f"{stem}{holder[right[parts[1]]]}{parts[2]}")
+        if parts is not None and parts[0] in stems and parts[1] in right:
+            source = program.parameters.get(f"{parts[0]}{holder[right[parts[1]]]}{parts[2]}")
             if source is not None:
                 arrays[name] = source.data
     partners: dict[str, str] = {}
     held = {right[layer]: number for layer, number in numbers.items()}
-    for name in module_parameters.infos:
+    for name in of_module:
         parts = _divided(name, at_module)
         if parts is not None and parts[0] == module_stem and parts[1] in held:
             partner = f"{module_stem}{held[parts[1]]}{parts[2]}"
-            if partner != name and partner in module_parameters.infos:
+            if partner != name and partner in of_module:
                 partners[name] = partner
     return LayerOrder(arrays, partners)

@@ -26,7 +26,8 @@ def merged_parameters(program: Program, marked: Program) -> list[str]:
         program: the program as it was given.
         marked: the program with parameters of the module in place of such weights.
     """
-    return [name for name in marked.parameters if name.partition(PART)[0] not in program.parameters]
+    given = {name.partition(PART)[0] for name in program.parameters}
+    return [name for name in marked.parameters if name.partition(PART)[0] not in given]
 
 
 def cell_pairs(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -83,3 +86,19 @@ def test_layers_in_their_order_are_no_other_order() -> None:
     program = TorchSide("candidate", port, inputs, {}).in_interpreter().program
     infos = TorchSide("reference", network, inputs, {}).parameters()
     assert not list(layer_orders(program, ModuleParameters(infos, [], ())))
+
+
+@pytest.mark.parametrize("ending", ["weight", "1.weight"])
+def test_stacked_weights_are_reordered_where_they_are_in_another_order(ending: str) -> None:
+    network, port, inputs = _pair((0, 1, 2), (0, 1, 2))
+    program = TorchSide("candidate", port, inputs, {}).in_interpreter().program
+    infos = TorchSide("reference", network, inputs, {}).parameters()
+    stacked = {}
+    for name, parameter in program.parameters.items():
+        _, number, rest = name.split(".", 2)
+        source = f"stack.{DEPTH - 1 - int(number)}.{rest}" if name.endswith(ending) else name
+        stacked[f"{rest} part {number}"] = replace(parameter, data=program.parameters[source].data)
+    (order,) = layer_orders(program.replace(parameters=stacked), ModuleParameters(infos, [], ()))
+    changed = {name for name in infos if name.endswith(ending.replace("1", "linear")) and ".1." not in name}
+    assert order.partners.keys() == changed
+    assert len(order.arrays) == DEPTH * len({name.split(".", 2)[2] for name in changed})
