@@ -28,6 +28,7 @@ class Crossing:
         gradient: its gradient on the first sample, at the first boundary; None where none arrives.
         computations: the results among the boundaries, by the calls that compute them: norms without weights of their
             own, say, of one tensor in two layers, whose results are equal.
+        is_source: whether a Cell computes what is trained from it, and is given nothing that is trained.
     """
 
     order: int
@@ -36,6 +37,7 @@ class Crossing:
     varies: bool = True
     gradient: Array | None = None
     computations: list[list[Key]] = field(default_factory=list)
+    is_source: bool = False
 
     @property
     def floating(self) -> bool:
@@ -49,8 +51,8 @@ class Crossing:
 
     @property
     def can_have_a_place(self) -> bool:
-        """Whether its numbers can tell its place: they differ from sample to sample, or are trained."""
-        return self.floating and (self.varies or self.trained)
+        """Whether its numbers can tell its place: they vary from sample to sample, or are trained, or what follows is."""
+        return self.floating and (self.varies or self.trained or self.is_source)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -83,7 +85,25 @@ def crossings(samples: Sequence[Records]) -> list[Crossing]:
     parents = {(call.path, call.index): call.parent for call in samples[0].calls}
     for crossing in crossing_of.values():
         crossing.computations = _computations(crossing.keys, samples[0].calls, parents)
-    return [*inputs, *(crossing for crossing in crossing_of.values() if crossing not in inputs)]
+    tensors = [*inputs, *(crossing for crossing in crossing_of.values() if crossing not in inputs)]
+    _mark_sources(tensors)
+    return tensors
+
+
+def _mark_sources(tensors: Sequence[Crossing]) -> None:
+    """Mark the tensors that begin what is trained, such as features of a time: nothing before them is a Cell's own."""
+    given: dict[tuple[str, int], list[Crossing]] = {}
+    training: set[tuple[str, int]] = set()
+    for tensor in tensors:
+        for key in tensor.keys:
+            if key.kind == INPUT:
+                given.setdefault(key[:2], []).append(tensor)
+            elif key.kind == OUTPUT and tensor.trained:
+                training.add(key[:2])
+    for call in training & given.keys():
+        if not any(tensor.trained for tensor in given[call]):
+            for tensor in given[call]:
+                tensor.is_source = tensor.floating
 
 
 def _computations(
@@ -151,7 +171,7 @@ def other_sample(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tupl
         if is_inexact(x):
             result: torch.Tensor = with_other_numbers(x) * (1 - count % 8 / 64)
         else:
-            result = x.reshape(-1).roll(count).reshape(x.shape)
+            result = x.reshape(-1).roll(1 + (count - 1) % max(x.numel() - 1, 1)).reshape(x.shape)
         changed |= not torch.equal(result, x)
         return result
 

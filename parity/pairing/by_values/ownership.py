@@ -161,7 +161,7 @@ def _obstacle(
         tensor = crossing.get(key)
         idle = tensor is None or not tensor.varies or not tensor.floating or is_idle(key, truth)
         if key not in place:
-            if not idle:
+            if not idle or (tensor is not None and tensor.is_source and _takes_inputs(flat, ownership, number)):
                 return f"its {key.kind} has no place in the file"
             continue
         if key.kind == OUTPUT:
@@ -177,6 +177,12 @@ def _obstacle(
     if entering and not any(ownership.is_inside(ownership.owner[node], number) for node in using):
         return "the file computes it together with another Cell"
     return ""
+
+
+def _takes_inputs(flat: FlatProgram, ownership: Ownership, number: int) -> bool:
+    """Whether a call computes with what the file is given."""
+    using = (node for value in flat.program.inputs for node in flat.consumers.get(value, ()))
+    return any(node in ownership.owner and ownership.is_inside(ownership.owner[node], number) for node in using)
 
 
 def _moved_into(ownership: Ownership, number: int, moves: Moves) -> str:

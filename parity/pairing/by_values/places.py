@@ -78,7 +78,7 @@ class PlaceFinder:
         self.tensors = [
             tensor
             for tensor in tensors
-            if (tensor.varies or tensor.trained) and (tensor.floating or tensor not in fixed)
+            if tensor.can_have_a_place or (tensor.varies and not tensor.floating and tensor not in fixed)
         ]
         self.ends = {tensor: place for tensor, place in fixed.items() if any(k == OUTPUT for _, _, k, _ in tensor.keys)}
         self.places = Places(known.of | fixed, set(known.by_paths), set(known.by_trial))
@@ -172,7 +172,7 @@ class PlaceFinder:
                     continue
                 apart = distance(self.file.values[value], tensor.arrays)
                 # a gain of 1 and a norm that is 1 at first are computed from parameters, which have all their digits
-                if apart <= (limit if tensor.varies else EXACT):
+                if apart <= (limit if tensor.varies or tensor.is_source else EXACT):
                     pairs.append((max(apart, EXACT), value not in hints, self.file.rank[value], tensor, value))
             if pairs and only_first:
                 break
