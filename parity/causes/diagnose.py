@@ -286,7 +286,7 @@ class Diagnosis:
         """
         for entry in entries:
             for hypothesis in entry(cell, evidence):
-                if not _can_stand_in(self.candidate, hypothesis.cause):
+                if not self._can_stand_in_candidate(cell, hypothesis.cause):
                     continue
                 try:
                     program = hypothesis.make()
@@ -302,6 +302,17 @@ class Diagnosis:
                         cause = replace(cause, hunk=self._hunk_of_change(comparison, REFERENCE))
                     return [replace(cause, error=agreement.relative, gradients=agreement.gradients)]
         return []
+
+    def _can_stand_in_candidate(self, cell: CellProgram, cause: Cause) -> bool:
+        """Whether the number that a cause says stands in the candidate may stand there, or in what merged its weights.
+
+        A batch norm's eps that was folded into a convolution stands in the code that folded it.
+        """
+        if _can_stand_in(self.candidate, cause):
+            return True
+        candidate = self.candidate_call(self.failing[cell.path][0])
+        own, others = (set[str]() if c is None else set(c.program.parameters) for c in (cell, candidate))
+        return bool(own - others and others - own)
 
     def _of_candidate(self, evidence: Evidence, number: int, entries: Sequence[Entry]) -> list[Cause]:
         """Return the change that makes the candidate's Cell compute what the reference does.

@@ -51,7 +51,7 @@ class Crossing:
 
     @property
     def can_have_a_place(self) -> bool:
-        """Whether its numbers can tell its place: they vary from sample to sample, or are trained, or what follows is."""
+        """Whether its numbers tell its place: they differ from sample to sample, are trained, or begin what is."""
         return self.floating and (self.varies or self.trained or self.is_source)
 
     @property

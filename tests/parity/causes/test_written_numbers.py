@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 
 import pytest
@@ -53,6 +54,30 @@ def test_an_axis_counted_from_the_other_end_is_no_cause() -> None:
     (cause,) = causes(grid(torch.linspace(0, 1, 7), -1), grid(torch.arange(7) / 7, 2))
     assert "dim" not in cause.summary
     assert "is multiplied by 0.857143 in the candidate" in cause.summary
+
+
+def folded(conv: nn.Conv2d, norm: nn.BatchNorm2d, eps: float) -> nn.Conv2d:
+    """Return the convolution with the norm behind it folded into it."""
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    factor = norm.weight / (norm.running_var + eps).sqrt()
+    result = nn.Conv2d(conv.in_channels, conv.out_channels, conv.kernel_size[0])
+    result.load_state_dict(
+        {"weight": conv.weight * factor[:, None, None, None], "bias": norm.bias - norm.running_mean * factor}
+    )
+    return result
+
+
+def test_a_number_that_was_folded_into_weights_is_named() -> None:
+    torch.manual_seed(0)
+    conv, norm = nn.Conv2d(2, 3, 3, bias=False), nn.BatchNorm2d(3)
+    assert norm.running_var is not None
+    nn.init.uniform_(norm.running_var, 0.5, 1.5)
+    reference = nn.Sequential(OrderedDict(block=nn.Sequential(conv, norm, nn.ReLU()), head=nn.Conv2d(3, 2, 2)))
+    candidate = nn.Sequential(OrderedDict(merged=folded(conv, norm, 1e-3), act=nn.ReLU(), last=reference.head))
+    report = parity.compare(reference.eval(), candidate.eval(), (torch.randn(2, 2, 6, 6),), probe=False)
+    (cause,) = (cause for path in report.failing for cause in report.cells[path].causes)
+    assert cause.summary == "in batch_norm, eps is 0.001 in the candidate, 1e-05 in the reference"
 
 
 @pytest.mark.parametrize(("number", "is_there"), [(8.0, True), (0.125, True), (64.0, True), (7.0, False)])
