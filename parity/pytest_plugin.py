@@ -15,13 +15,14 @@ import json
 import sys
 import time
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from .inputs.contract import NEEDED, missing_definitions
-from .options import Options
+from .options import OptionKeywords, Options
 from .pytest_options import add_options, settings_of
 from .pytest_pages import SUMMARY, Overview, add_page, name_of_file, summary_of, summary_without_report, write_page
 from .sides.names import CONVERSIONS
@@ -141,7 +142,7 @@ class ParityFile(pytest.File):
         paths = [path for path, _, module in modules if path == "" or can_run(module)]
         self.items = [(path, side) for path in paths if chosen.selects(path) for side in sides]
         self.sides = sides
-        self._model = model
+        self._model = replace(model, name=self.path.name)
 
     def outcome(self, item: CellItem) -> tuple[str, str]:
         """Return PASS, FAIL or SKIPPED, and the reason, from the check that all items and xdist workers share.
@@ -173,46 +174,22 @@ class ParityFile(pytest.File):
     def _check(self) -> dict[str, Any]:
         """Return the outcomes by item name, or the reason why there are none."""
         from ..runtime.errors import CellbridgeError
-        from .checking.engine import check
-        from .checking.recordings.against import compare_with_recording
+        from .checking.model_files import judge_model_file
         from .commands.command import quiet
         from .report.items import outcomes
         from .results.comparison import FAIL
         from .support import files
 
         model = self._model
-        settings = self.config.stash[SETTINGS] | {"sides": self.sides}
-        folder, least = settings.pop("html"), settings.pop("min_coverage")
+        settings = self.config.stash[SETTINGS]
+        folder, least = settings["html"], settings["min_coverage"]
+        options = {name: settings[name] for name in settings.keys() & OptionKeywords.__annotations__}
         started = time.monotonic()
         try:
             if folder is not None:
                 files.make_folder(folder)
             with quiet(verbose=False):  # otherwise torch's logs would appear in the first item's report
-                if model.recording is not None:
-                    del settings["sides"]
-                    report = compare_with_recording(
-                        model.module,
-                        model.recording,
-                        model.args,
-                        model.kwargs,
-                        names=model.names,
-                        model=self.path.name,
-                        **settings,
-                    )
-                else:
-                    report = check(
-                        model.module,
-                        model.args,
-                        model.kwargs,
-                        loss=model.loss,
-                        dynamic_shapes=model.dynamic_shapes,
-                        cell=model.cell,
-                        cells=model.cells,
-                        weights=model.weights,
-                        more_inputs=model.more_inputs,
-                        model=self.path.name,
-                        **settings,
-                    )
+                report = judge_model_file(model, None, cast(OptionKeywords, options), sides=self.sides)
             names = [name for name in ("rtol", "atol", "only", "skip") if settings[name] not in (None, [])]
             report.conditions.sources |= dict.fromkeys(names, IN_SETTINGS)
             results = {_name(*item): outcome for item, outcome in outcomes(report, self.items, least).items()}

@@ -9,14 +9,12 @@ from rich.console import Console
 
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
-from ..inputs.dynamic_axes import with_dynamic_axes
-from ..inputs.model_file import ModelFile, load
+from ..inputs.model_file import ModelFile
 from ..options import OptionKeywords, Options
 from ..report.layout import echo, paragraph, print_lines
 from ..support import files
-from ..support.progress import TerminalProgress
 from .arguments.export import Export
-from .conversion import check_loaded
+from .conversion import loaded
 from .outcome import require_parity
 
 if TYPE_CHECKING:
@@ -36,13 +34,12 @@ def export_bundle(request: Export) -> None:
     folder, verbose = request.target.path, request.reports.verbose
     with files.new_folder(folder) as inside:
         path = inside / "model.onnx"
-        with TerminalProgress() as progress:
-            progress.stage("load", None)
-            user_file = with_dynamic_axes(
-                load(request.model, request.inputs.seed, with_port=True), request.inputs.dynamic
-            )
-            report = check_loaded(
-                user_file, verbose, request.options, progress, save_onnx=path, opset=request.target.opset,
+        with loaded(request.model, request.inputs.seed, verbose, request.inputs.dynamic, with_port=True) as opened:
+            from ..checking.model_files import judge_model_file
+
+            user_file, progress = opened
+            report = judge_model_file(
+                user_file, progress, request.options, save_onnx=path, opset=request.target.opset,
                 external_data=request.external_data,
             )  # fmt: skip
         require_parity(report, verbose, folder, request.reports.html)

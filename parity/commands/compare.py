@@ -17,7 +17,7 @@ from ..support.progress import TerminalProgress
 from .arguments.declaring import ArgumentGroup, option
 from .arguments.groups import CauseSearch, Inputs, Judging, Provider, ReportsOnFailures
 from .command import command
-from .conversion import compare_model_files, compare_with_onnx
+from .conversion import compare_with_model_file
 from .outcome import finish, require_outputs
 from .targets import require_onnx_file
 
@@ -112,14 +112,12 @@ def _compare_with_model_file(
     reference: str, candidate: str, verbose: bool, options: OptionKeywords, weights: Weights
 ) -> Report:
     """Return the report on a model file or an ONNX file compared with a model file."""
-    if kind_of_path(candidate) is Kind.MODEL_FILE:
-        return compare_model_files(reference, candidate, verbose, options, weights.source, weights.written_map)
-    if weights.source is not False:
+    if weights.source is not False and kind_of_path(candidate) is not Kind.MODEL_FILE:
         raise UsageError(
             f"weights are loaded into the network of a model file, given {candidate}, which has its own\n"
             "  what to do: compare the port's model file, and then the ONNX file without --load-weights or --map"
         )
-    return compare_with_onnx(reference, candidate, verbose, options)
+    return compare_with_model_file(reference, candidate, verbose, options, weights.source, weights.written_map)
 
 
 def _kind_of(target: str, reference: str) -> Kind:

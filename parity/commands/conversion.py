@@ -1,34 +1,50 @@
-"""Model files on the command line: reports on them, and their programs."""
+"""Model files on the command line: reports on them, and their programs.
+
+torch is imported only when one is loaded, so that `--help` is quick.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ...runtime.errors import UsageError
 from ..inputs.dynamic_axes import with_dynamic_axes
-from ..inputs.model_file import ModelFile, load, load_candidate
+from ..inputs.model_file import Candidate, ModelFile, load, load_candidate
 from ..jobs.training.training_config import TrainingConfig, TrainingConfigKeywords
 from ..options import OptionKeywords
 from ..report.layout import echo
 from ..results.notes import warnings_as_notes
+from ..sides.kinds import Kind, kind_of_path
 from ..support.progress import Progress, TerminalProgress
 from .command import quiet
 
 if TYPE_CHECKING:
     from ...runtime.ir.program import Program
+    from ..checking.model_files import ConversionKeywords
     from ..report.report import Report
     from ..report.training_report import TrainingReport
 
 
-class ConversionKeywords(TypedDict, total=False):
-    """Keyword-only parameters of `parity.check` for the conversions."""
+@contextmanager
+def loaded(
+    model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (), **keywords: Any
+) -> Iterator[tuple[ModelFile, Progress]]:
+    """Load a model file, and yield it with the progress of what is done with it, without torch's logs.
 
-    save_onnx: Path | None
-    opset: int | None
-    external_data: bool | Literal["auto"]
-    round_trip: bool
+    Args:
+        model: the file.
+        seed: seed of torch's random numbers.
+        verbose: leave torch's logs.
+        dynamic: axes that vary, as for `--dynamic`.
+        **keywords: as for `load`.
+    """
+    with TerminalProgress() as progress:
+        progress.stage("load", None)
+        user_file = with_dynamic_axes(load(model, seed, **keywords), dynamic)
+        with quiet(verbose):
+            yield user_file, progress
 
 
 def check_model_file(
@@ -39,16 +55,16 @@ def check_model_file(
     memory: int | None = None,
     **more: Unpack[ConversionKeywords],
 ) -> Report:
-    """Return the report on a model file; torch is imported only here, so that `--help` is quick.
+    """Return the report on a model file.
 
     With `memory`, or if the file's model is on the meta device, it is judged in parts that fit into that many bytes.
     """
-    with TerminalProgress() as progress:
-        progress.stage("load", None)
-        user_file = with_dynamic_axes(load(model, options["seed"], with_port=True), dynamic)
+    with loaded(model, options["seed"], verbose, dynamic, with_port=True) as (user_file, progress):
         if memory is None and user_file.mapped is None:
-            return check_loaded(user_file, verbose, options, progress, **more)
-        report = _check_out_of_core(user_file, memory, verbose, options, progress, more)
+            from ..checking.model_files import judge_model_file
+
+            return judge_model_file(user_file, progress, options, **more)
+        report = _check_out_of_core(user_file, memory, options, progress, more)
     save_onnx = more.get("save_onnx")
     if save_onnx is not None:
         from ...converter import to_onnx
@@ -67,12 +83,7 @@ def check_model_file(
 
 
 def _check_out_of_core(
-    user_file: ModelFile,
-    memory: int | None,
-    verbose: bool,
-    options: OptionKeywords,
-    progress: Progress,
-    more: ConversionKeywords,
+    user_file: ModelFile, memory: int | None, options: OptionKeywords, progress: Progress, more: ConversionKeywords
 ) -> Report:
     """Return the report on a model file that is judged in parts, which may take most of the machine's memory."""
     of_whole = {"--round-trip": more.get("round_trip"), "cell": user_file.has_port, "recording": user_file.recording}
@@ -83,118 +94,40 @@ def _check_out_of_core(
     from ...runtime.memory import memory_size
     from ..jobs.out_of_core.check import check_out_of_core
 
-    with quiet(verbose):
-        report = check_out_of_core(
-            user_file.module,
-            user_file.args,
-            user_file.kwargs,
-            memory=memory if memory is not None else memory_size() * 3 // 4,
-            weights=user_file.mapped,
-            more_inputs=user_file.more_inputs,
-            progress=progress,
-            **(options | {"loss": user_file.loss, "model": user_file.name}),
-        )
+    report = check_out_of_core(
+        user_file.module,
+        user_file.args,
+        user_file.kwargs,
+        memory=memory if memory is not None else memory_size() * 3 // 4,
+        weights=user_file.mapped,
+        more_inputs=user_file.more_inputs,
+        progress=progress,
+        **(options | {"loss": user_file.loss, "model": user_file.name}),
+    )
     if user_file.dynamic_shapes is not None:
         report.notes.append("dynamic_shapes: compared at the sizes of the inputs alone, as it is judged in parts")
     return report
-
-
-def check_loaded(
-    user_file: ModelFile,
-    verbose: bool,
-    options: OptionKeywords,
-    progress: Progress,
-    **more: Unpack[ConversionKeywords],
-) -> Report:
-    """Return the report on a model file that was loaded."""
-    if user_file.recording is not None and "opset" not in more:  # it isn't exported
-        if more.get("round_trip") or more.get("save_onnx") is not None:
-            raise UsageError(
-                f"{user_file.name} names a recording, with which it is compared: leave out what is for ONNX"
-            )
-        return _compare(user_file, user_file.recording, user_file.names, verbose, options, progress)
-    from ..checking.engine import check
-
-    with quiet(verbose):
-        report = check(
-            user_file.module,
-            user_file.args,
-            user_file.kwargs,
-            dynamic_shapes=user_file.dynamic_shapes,
-            cell=user_file.cell,
-            cells=user_file.cells,
-            weights=user_file.weights,
-            more_inputs=user_file.more_inputs,
-            progress=progress,
-            **more,
-            **(options | {"loss": user_file.loss, "model": user_file.name}),
-        )
-    report.notes += user_file.notes
-    return report
-
-
-def compare_with_onnx(reference: str, onnx_file: str, verbose: bool, options: OptionKeywords) -> Report:
-    """Return the report on an ONNX file compared with a model file."""
-    with TerminalProgress() as progress:
-        progress.stage("load", None)
-        user_file = load(reference, options["seed"])
-        from ..checking.engine import compare
-
-        with quiet(verbose):
-            return compare(
-                user_file.module,
-                onnx_file,
-                user_file.args,
-                user_file.kwargs,
-                more_inputs=user_file.more_inputs,
-                progress=progress,
-                **(options | {"loss": user_file.loss}),
-            )
 
 
 def compare_with_recording(
     model: str, recording: str, names: str | None, verbose: bool, options: OptionKeywords
 ) -> Report:
     """Return the report on a recording compared with a model file, on its first inputs."""
-    with TerminalProgress() as progress:
-        progress.stage("load", None)
-        return _compare(load(model, options["seed"]), recording, names, verbose, options, progress)
+    with loaded(model, options["seed"], verbose) as (user_file, progress):
+        from ..checking.model_files import judge_by_recording
 
-
-def _compare(
-    user_file: ModelFile,
-    recording: str | Path,
-    names: str | Path | None,
-    verbose: bool,
-    options: OptionKeywords,
-    progress: Progress,
-) -> Report:
-    from ..checking.recordings.against import compare_with_recording as compare
-
-    with quiet(verbose):
-        return compare(
-            user_file.module,
-            recording,
-            user_file.args,
-            user_file.kwargs,
-            names=names,
-            progress=progress,
-            **(options | {"model": user_file.name}),
-        )
+        return judge_by_recording(user_file, recording, names, progress, options)
 
 
 def check_ranks(
     model: str, ranks: int, verbose: bool, options: OptionKeywords, config: TrainingConfigKeywords | None
 ) -> Report:
     """Return the report on a model file on several processes, compared with itself on one; of training too."""
-    with TerminalProgress() as progress:
-        progress.stage("load", None)
-        user_file = load(model, options["seed"])
+    with loaded(model, options["seed"], verbose) as (user_file, progress):
         from ..jobs.parallel.check import check_parallel
 
         training = None if config is None else TrainingConfig(**config)
-        with quiet(verbose):
-            return check_parallel(user_file, ranks, training=training, progress=progress, options=options)
+        return check_parallel(user_file, ranks, training=training, progress=progress, options=options)
 
 
 def check_model_file_training(
@@ -205,35 +138,32 @@ def check_model_file_training(
     options: OptionKeywords,
     dynamic: Sequence[str] = (),
 ) -> TrainingReport:
-    """Return the report on training a model file; torch is imported only here, so that `--help` is quick."""
-    with TerminalProgress() as progress:
-        progress.stage("load", None)
-        user_file = with_dynamic_axes(load(model, seed), dynamic)
+    """Return the report on training a model file."""
+    with loaded(model, seed, verbose, dynamic) as (user_file, progress):
         from ..jobs.training.check import check_training
 
-        with quiet(verbose):
-            report = check_training(
-                user_file.module,
-                user_file.args,
-                user_file.kwargs,
-                loss=user_file.loss,
-                dynamic_shapes=user_file.dynamic_shapes,
-                more_inputs=user_file.more_inputs,
-                dtype=options.get("dtype", "float32"),
-                rtol=options.get("rtol"),
-                atol=options.get("atol"),
-                provider=options.get("provider", "cpu"),
-                model=user_file.name,
-                seed=seed,
-                progress=progress,
-                **config,
-            )
+        report = check_training(
+            user_file.module,
+            user_file.args,
+            user_file.kwargs,
+            loss=user_file.loss,
+            dynamic_shapes=user_file.dynamic_shapes,
+            more_inputs=user_file.more_inputs,
+            dtype=options.get("dtype", "float32"),
+            rtol=options.get("rtol"),
+            atol=options.get("atol"),
+            provider=options.get("provider", "cpu"),
+            model=user_file.name,
+            seed=seed,
+            progress=progress,
+            **config,
+        )
     if user_file.has_port:
         report.notes.append("the port was not trained: parity.assert_training_parity compares it with its own script")
     return report
 
 
-def compare_model_files(
+def compare_with_model_file(
     reference: str,
     candidate: str,
     verbose: bool,
@@ -241,10 +171,12 @@ def compare_model_files(
     load_weights: bool | str = False,
     write_map: str | None = None,
 ) -> Report:
-    """Return the report on the network of a model file compared with that of another one, on its inputs."""
+    """Return the report on a model file, or an ONNX file, compared with a model file, on the inputs of that."""
     with TerminalProgress() as progress:
         progress.stage("load", None)
-        user_file, other = load(reference, options["seed"]), load_candidate(candidate, options["seed"])
+        user_file, other = load(reference, options["seed"]), Candidate(candidate)
+        if kind_of_path(candidate) is Kind.MODEL_FILE:
+            other = load_candidate(candidate, options["seed"])
         from ..checking.engine import compare
 
         with quiet(verbose):
@@ -270,24 +202,24 @@ def convert_model_file(
 
     Notes on the conversion are printed on stderr.
     """
-    with TerminalProgress() as progress:
-        progress.stage("load", None)
-        user_file = with_dynamic_axes(load(model, seed, on_meta=True), dynamic)
+    with (
+        loaded(model, seed, verbose, dynamic, on_meta=True) as (user_file, progress),
+        warnings_as_notes() as notes,
+    ):
         from ...converter import from_torch
 
         progress.stage("capture", None)
         arguments = user_file.module, user_file.args, user_file.kwargs
-        with quiet(verbose), warnings_as_notes() as notes:
-            if dtype is None:
-                program = from_torch(
-                    *arguments, dynamic_shapes=user_file.dynamic_shapes, copy=False, checkpoint=user_file.checkpoint
-                )
-            else:
-                from ..sides.torch_program import capture_program
+        if dtype is None:
+            program = from_torch(
+                *arguments, dynamic_shapes=user_file.dynamic_shapes, copy=False, checkpoint=user_file.checkpoint
+            )
+        else:
+            from ..sides.torch_program import capture_program
 
-                program = capture_program(
-                    *arguments, user_file.dynamic_shapes, dtype, train=False, checkpoint=user_file.checkpoint
-                )
+            program = capture_program(
+                *arguments, user_file.dynamic_shapes, dtype, train=False, checkpoint=user_file.checkpoint
+            )
     for note in notes:
         echo(f"note: {note}", err=True)
     return program

@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from ...runtime.errors import UsageError
-from ..inputs.model_file import ModelFile, load
-from ..support.progress import TerminalProgress
+from ..inputs.model_file import ModelFile
 from .arguments.declaring import ArgumentGroup, option
 from .arguments.groups import JudgedDtype, Reports, Seed
-from .command import command, quiet
+from .command import command
+from .conversion import loaded
 from .outcome import finish, require_outputs
 from .targets import require_file
 
@@ -58,25 +58,21 @@ def generate(model: str, generation: Generation, judging: JudgedDtype, inputs: S
     require_outputs(reports.files_by_option, {"--logprobs": logprobs})
     if logprobs is not None:
         require_file(logprobs)
-    with TerminalProgress() as progress:
-        progress.stage("load", None)
-        user_file = load(model, inputs.seed)
+    with loaded(model, inputs.seed, reports.verbose) as (user_file, progress):
         from ..jobs.generation.check import check_generation
         from ..jobs.generation.recorded import read_log_probabilities
 
-        recorded = None if logprobs is None else read_log_probabilities(logprobs)
-        with quiet(reports.verbose):
-            report = check_generation(
-                user_file.module,
-                _prompt(user_file),
-                decode=user_file.decode,
-                tokens=generation.tokens,
-                recorded=recorded,
-                dtype=judging.dtype,
-                seed=inputs.seed,
-                model=user_file.name,
-                progress=progress,
-            )
+        report = check_generation(
+            user_file.module,
+            _prompt(user_file),
+            decode=user_file.decode,
+            tokens=generation.tokens,
+            recorded=None if logprobs is None else read_log_probabilities(logprobs),
+            dtype=judging.dtype,
+            seed=inputs.seed,
+            model=user_file.name,
+            progress=progress,
+        )
     finish(report, reports.verbose, reports.files)
 
 

@@ -12,7 +12,6 @@ import click
 
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
-from ..inputs.model_file import load
 from ..jobs.locks.contents import TORCH
 from ..jobs.locks.lock_file import Lock, read_lock, write_lock
 from ..jobs.sweeping.changed import own_file
@@ -21,10 +20,10 @@ from ..report.layout import echo
 from ..sides.kinds import Kind, kind_of_path
 from ..sides.names import ONNXRUNTIME
 from ..support.files import require_writable
-from ..support.progress import TerminalProgress
 from .arguments.declaring import ArgumentGroup, option
 from .arguments.groups import Reports, Run, Seed, Selection, Verbosity
-from .command import command, quiet
+from .command import command
+from .conversion import loaded
 from .outcome import finish, require_outputs
 from .project_file import project_root
 
@@ -89,16 +88,13 @@ def _check_command(path: str, models: Iterable[str]) -> str:
 
 def _snapshot(model: str, side: str, options: Options, verbose: bool) -> Snapshot:
     """Run a model file in torch, or what it is exported to in ONNX Runtime."""
-    with TerminalProgress() as progress:
-        progress.stage("load", None)
-        user_file = load(model, options.seed)
+    with loaded(model, options.seed, verbose) as (user_file, progress):
         from ..jobs.locks.snapshot import take_runtime_snapshot, take_snapshot
 
         take = take_snapshot if side == TORCH else take_runtime_snapshot
         progress.stage("run", None)
-        with quiet(verbose):
-            chosen = replace(options, loss=user_file.loss, model=model)
-            return take(user_file.module, user_file.args, user_file.kwargs, chosen)
+        chosen = replace(options, loss=user_file.loss, model=model)
+        return take(user_file.module, user_file.args, user_file.kwargs, chosen)
 
 
 def _is_of_project(model: str) -> bool:

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 
 import click
 
-from ..inputs.model_file import load
 from ..jobs.training.training_config import TrainingConfig
 from ..report.layout import echo
 from ..support.files import require_new_folder
-from ..support.progress import TerminalProgress
 from .arguments.declaring import ArgumentGroup, option
 from .arguments.groups import Run, Seed, Verbosity
 from .arguments.parsing import parse_size
 from .arguments.training import RecordedTraining
-from .command import command, quiet
+from .command import command
+from .conversion import loaded
 
 
 @dataclass(frozen=True)
@@ -61,31 +60,28 @@ def record(
     require_new_folder(recording.target)
     steps = training.steps
     config = None if steps is None else TrainingConfig(**training.config(steps))
-    with TerminalProgress() as progress:
-        progress.stage("load", None)
-        user_file = load(model, inputs.seed)
+    with loaded(model, inputs.seed, reports.verbose) as (user_file, progress):
         from ..jobs.recording.write import record as record_module
 
-        with quiet(reports.verbose):
-            size = record_module(
-                user_file.module,
-                user_file.args,
-                recording.target,
-                user_file.kwargs,
-                budget=recording.budget,
-                float64=not recording.no_float64,
-                training=config,
-                more_inputs=user_file.more_inputs,
-                progress=progress,
-                grads=not how.no_grad,
-                train=how.train,
-                dtype=how.dtype,
-                only=recording.only,
-                skip=recording.skip,
-                seed=inputs.seed,
-                loss=user_file.loss,
-                model=user_file.name,
-            )
+        size = record_module(
+            user_file.module,
+            user_file.args,
+            recording.target,
+            user_file.kwargs,
+            budget=recording.budget,
+            float64=not recording.no_float64,
+            training=config,
+            more_inputs=user_file.more_inputs,
+            progress=progress,
+            grads=not how.no_grad,
+            train=how.train,
+            dtype=how.dtype,
+            only=recording.only,
+            skip=recording.skip,
+            seed=inputs.seed,
+            loss=user_file.loss,
+            model=user_file.name,
+        )
     echo(f"recorded {size.in_words} in {recording.target}")
     if size.without_program:
         echo(f"without the network's program, so that no causes can be found: {size.without_program}")

@@ -126,14 +126,14 @@ def load_candidate(target: str, seed: int = 0) -> Candidate:
         UsageError: as for `load`.
     """
     if is_torch_file(target):
-        return Candidate(load_torch_file(target)[0], None, None)
+        return Candidate(load_torch_file(target)[0])
     from ..sides.opening import kind_of
 
     definitions, factory = _open(target, seed)
     network = definitions.candidate(factory)
     if kind_of(network) is Kind.MODULE:
         definitions.map_checkpoint(network)
-    return Candidate(network, *(definitions.pairs() if definitions.optional("cell") is None else (None, None)))
+    return Candidate(network, *(definitions.pairs() if definitions.optional("cell") is None else ()))
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,8 @@ class Candidate:
     """
 
     network: Any
-    cells: Mapping[str, str] | None
-    weights: Mapping[Any, Any] | None
+    cells: Mapping[str, str] | None = None
+    weights: Mapping[Any, Any] | None = None
 
 
 def _open(target: str, seed: int) -> tuple[Definitions, str]:
