@@ -6,7 +6,7 @@ State that a network keeps where the other side doesn't first shows in a second 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 from ...runtime.errors import UsageError
@@ -27,10 +27,11 @@ A_CALL_BEFORE = "another call before"
 """What is different about the inputs of a Cell in the second call, to follow "with"."""
 
 
+@dataclass(eq=False)
 class SecondCall:
     """Judges sides by the reference's second call, which is made once.
 
-    Args:
+    Attributes:
         reference: the reference.
         first: the run of its first call, to be replayed.
         working_dtype: the dtype that the network computes in.
@@ -38,29 +39,17 @@ class SecondCall:
         rounded: sides whose numbers may have been rounded to float32.
         choices: finds what the reference has chosen.
         options: `rtol` and `atol` replace the computed bars.
-
-    Attributes:
         evidence: by name of a side that failed, truth, records and noise of the run in float64.
     """
 
-    def __init__(
-        self,
-        reference: Side,
-        first: Run,
-        working_dtype: str,
-        owners: Mapping[str, str],
-        rounded: Sequence[Side],
-        choices: ChoiceFinder,
-        options: Options,
-    ) -> None:
-        self.reference = reference
-        self.first = first
-        self.working_dtype = working_dtype
-        self.owners = owners
-        self.rounded = rounded
-        self.choices = choices
-        self.options = options
-        self.evidence: dict[str, tuple[Records, Records, Noise]] = {}
+    reference: Side
+    first: Run
+    working_dtype: str
+    owners: Mapping[str, str]
+    rounded: Sequence[Side]
+    choices: ChoiceFinder
+    options: Options
+    evidence: dict[str, tuple[Records, Records, Noise]] = field(default_factory=dict, init=False)
 
     def repeat(self, *, calls_twice: bool) -> Records:
         """Return the records of the root in a repetition of the reference's first call, in float64.

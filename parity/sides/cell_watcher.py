@@ -37,24 +37,19 @@ class _ActiveCall:
     has_raised: bool = False
 
 
+@dataclass(eq=False)
 class Watcher:
     """Records one run of a Cell."""
 
-    def __init__(
-        self,
-        framework: Framework,
-        cell: Any,
-        pairing: Pairing,
-        weights: Weights,
-        layouts: Mapping[Key, Layout],
-        run: Run,
-    ) -> None:
-        self.framework = framework
-        self.cell = cell
-        self.pairing = pairing
-        self.weights = weights
-        self.layouts = layouts
-        self.restart(run)
+    framework: Framework
+    cell: Any
+    pairing: Pairing
+    weights: Weights
+    layouts: Mapping[Key, Layout]
+    run: Run
+
+    def __post_init__(self) -> None:
+        self.restart(self.run)
 
     def restart(self, run: Run) -> None:
         """Discard all records, for a new run with these settings."""

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from .records import Array
+from .side import native_checks
 
 Pull = Callable[[Array], Array | None]
 Hook = Callable[..., Any]
@@ -68,6 +69,11 @@ class Framework(Protocol):
 
         A loss scale that the optimizer divides out has been divided out of the gradients.
         """
+
+
+def checks_of(framework: Framework, working_dtype: str) -> tuple[tuple[str, str], ...]:
+    """Return the checks of a side, each with its dtype, that a framework can run."""
+    return tuple(check for check in native_checks(working_dtype) if check[0] in framework.checks)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -213,16 +213,16 @@ class _UsesOutside(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **kwargs or {})
 
 
+@dataclass(eq=False)
 class _Run:
     """A run: the calls of parts so far."""
 
-    def __init__(self, grads: bool, folder: Path, weights: MappedWeights | None, advance: Callable[[], None]) -> None:
-        self.grads = grads
-        self.folder = folder
-        self.weights = weights
-        self.advance = advance
-        self.calls: list[PartCall] = []
-        self.is_inside = False
+    grads: bool
+    folder: Path
+    weights: MappedWeights | None
+    advance: Callable[[], None]
+    calls: list[PartCall] = field(default_factory=list, init=False)
+    is_inside: bool = field(default=False, init=False)
 
     def forward_of(self, part: Part) -> Callable[..., Any]:
         """Return what takes the place of the part's forward."""

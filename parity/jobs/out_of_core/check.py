@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -119,26 +119,20 @@ def _notes(weights: MappedWeights | None, memory: int) -> list[str]:
     return [*([] if weights is None else weights.notes), note]
 
 
+@dataclass(eq=False)
 class _Run:
     """The judgement of all parts of a network, on one input after another."""
 
-    def __init__(
-        self,
-        network: torch.nn.Module,
-        parts: Sequence[Part],
-        options: Options,
-        memory: int,
-        weights: MappedWeights | None,
-        progress: Progress,
-    ) -> None:
-        self.network = network
-        self.parts = parts
-        self.options = options
-        self.memory = memory
-        self.weights = weights
-        self.progress = progress
-        self.programs = RepeatedPrograms(options)
-        self.notes: list[str] = []
+    network: torch.nn.Module
+    parts: Sequence[Part]
+    options: Options
+    memory: int
+    weights: MappedWeights | None
+    progress: Progress
+    notes: list[str] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self.programs = RepeatedPrograms(self.options)
 
     def judge(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:
         """Return the report on all parts and what is around them."""

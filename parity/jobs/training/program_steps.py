@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -29,6 +30,7 @@ from ...dtypes import cast_floating
 from ...inputs.sizes import open_axes
 from ...sides.names import COMPILED
 from ...sides.records import Array, Draw
+from ...sides.side import native_checks
 from .quantities import LOSS, OVERFLOW, Quantities, Quantity, TrainingRecord, optimizer_state
 from .training_config import TrainingConfig
 
@@ -87,10 +89,11 @@ class CompiledSteps:
         return self._resident.state()
 
 
+@dataclass(eq=False)
 class ProgramSteps:
     """A captured network with its loss, trained by a `TrainingStep`.
 
-    Args:
+    Attributes:
         name: `INTERPRETER` or `COMPILED`.
         program: takes the tensors of a batch, returns the loss.
         batches: tensors of each batch, as arrays.
@@ -99,25 +102,17 @@ class ProgramSteps:
         provider: ONNX Runtime's provider, if compiled.
     """
 
-    def __init__(
-        self,
-        name: str,
-        program: Program,
-        batches: Sequence[Sequence[Array]],
-        config: TrainingConfig,
-        dtype: str,
-        provider: str = "cpu",
-    ) -> None:
-        self.name = name
-        self.program = program
-        self.batches = batches
-        self.config = config
-        self.dtype = dtype
-        self.provider = provider
-        if name == COMPILED:  # ONNX Runtime has kernels in float64 for few operators
-            self.checks: tuple[tuple[str, str], ...] = (("rounding", "float32" if dtype == "float64" else dtype),)
-        else:
-            self.checks = (("meaning", "float64"), *([] if dtype == "float64" else [("rounding", dtype)]))
+    name: str
+    program: Program
+    batches: Sequence[Sequence[Array]]
+    config: TrainingConfig
+    dtype: str
+    provider: str
+
+    def __post_init__(self) -> None:
+        self.checks = native_checks(self.dtype)
+        if self.name == COMPILED:  # ONNX Runtime has kernels in float64 for few operators
+            self.checks = (("rounding", "float32" if self.dtype == "float64" else self.dtype),)
 
     def run_perturbed(self, draws: Mapping[Draw, Array]) -> None:
         """Do nothing: the numbers of a captured network are torch's."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from ....converter.seed import manual_seed
 from ....runtime.ir.types import as_dtype
 from ....runtime.programs.call import as_array
 from ...dtypes import cast_floating
-from ...sides.frameworks import Framework
+from ...sides.frameworks import Framework, checks_of
 from ...sides.precision import DoublePrecision, add_jitter
 from ...sides.records import Array, Draw
 from ...sides.torch_modes import Draws
@@ -29,17 +30,15 @@ TrainingScript = Callable[[Any, list[Any]], Iterable[Any]]
 """Trains a network on batches, and yields after each step."""
 
 
+@dataclass(frozen=True, eq=False)
 class TorchTraining:
     """A torch module and its training script; a copy of the module is trained."""
 
-    def __init__(
-        self, module: torch.nn.Module, script: TrainingScript, batches: Sequence[Any], working_dtype: str, seed: int
-    ):
-        self.module = module
-        self.script = script
-        self.batches = batches
-        self.working_dtype = working_dtype
-        self.seed = seed
+    module: torch.nn.Module
+    script: TrainingScript
+    batches: Sequence[Any]
+    working_dtype: str
+    seed: int
 
     def run(
         self,
@@ -105,32 +104,23 @@ class ScriptSide(TrainingSide, Protocol):
         """Names of the reference's other quantities that the network lacks, from both records of the start."""
 
 
+@dataclass(eq=False)
 class CellTraining:
     """A Cell and its training script; the Cell is left unchanged."""
 
     noun = "port"
     weighs_old = True
 
-    def __init__(
-        self,
-        framework: Framework,
-        cell: Any,
-        script: TrainingScript,
-        batches: Sequence[Any],
-        weights: Weights,
-        working_dtype: str,
-    ):
-        self.framework = framework
-        self.network = cell
-        self.script = script
-        self.batches = batches
-        self.weights = weights
-        self.working_dtype = working_dtype
-        self.name = framework.name
-        dtypes = {"meaning": "float64", "rounding": working_dtype}
-        # in float64 there is no truth to judge rounding by
-        judged = [check for check in framework.checks if check == "meaning" or working_dtype != "float64"]
-        self.checks = tuple((check, dtypes[check]) for check in judged)
+    framework: Framework
+    network: Any
+    script: TrainingScript
+    batches: Sequence[Any]
+    weights: Weights
+    working_dtype: str
+
+    def __post_init__(self) -> None:
+        self.name = self.framework.name
+        self.checks = checks_of(self.framework, self.working_dtype)
 
     def run_perturbed(self, draws: Mapping[Draw, Array]) -> TrainingRecord:
         """Train in float64 with the script's and the Cell's float32 numbers perturbed by a rounding."""

@@ -10,6 +10,7 @@ import torch
 
 from ...pairing.modules.prefixes import Prefixes
 from ...sides.records import Array, Draw
+from ...sides.side import native_checks
 from .losses.calls import Change
 from .losses.parting import ScriptTrace
 from .quantities import Quantities, Quantity, TrainingRecord
@@ -51,9 +52,7 @@ class TorchCandidate:
         cells: Mapping[str, str] | None,
     ) -> None:
         self.name = NAME
-        self.checks: tuple[tuple[str, str], ...] = (("meaning", "float64"),)
-        if working_dtype != "float64":  # in float64 there is no truth to judge rounding by
-            self.checks += (("rounding", working_dtype),)
+        self.checks = native_checks(working_dtype)
         self._reference = network_state(reference)
         self._prefixes = Prefixes.between(reference, candidate, cells)
         self.network = copy.deepcopy(candidate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,11 @@ Batch = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments of a call."""
 
 
+@dataclass(frozen=True, eq=False)
 class TorchSteps:
     """A torch module and the batches that it is trained on; a copy of the module is trained.
 
-    Args:
+    Attributes:
         module: the module to train.
         loss: maps the module's result to a scalar; None for the mean of squares.
         batches: arguments of the calls, `config.batches` of them.
@@ -43,21 +45,12 @@ class TorchSteps:
         seed: seed of torch's random numbers.
     """
 
-    def __init__(
-        self,
-        module: torch.nn.Module,
-        loss: Loss | None,
-        batches: Sequence[Batch],
-        config: TrainingConfig,
-        dtype: str,
-        seed: int,
-    ) -> None:
-        self.module = module
-        self.loss = loss
-        self.batches = batches
-        self.config = config
-        self.parameter_dtype = torch.float64 if dtype == "float64" else torch.float32
-        self.seed = seed
+    module: torch.nn.Module
+    loss: Loss | None
+    batches: Sequence[Batch]
+    config: TrainingConfig
+    dtype: str
+    seed: int
 
     def run(
         self,
@@ -87,9 +80,10 @@ class TorchSteps:
             if self.config.is_frozen(name):
                 parameter.requires_grad_(False)
         manual_seed(self.seed)
-        with in_dtype(network, run_dtype, through=self.parameter_dtype, train=True), keep_activations():
-            loop = _TrainingLoop(network, self.config, dtype, self.parameter_dtype, jitter, draws or {}, units)
-            batches = iter([_cast(batch, self.parameter_dtype, run_dtype) for batch in self.batches])
+        parameter_dtype = torch.float64 if self.dtype == "float64" else torch.float32
+        with in_dtype(network, run_dtype, through=parameter_dtype, train=True), keep_activations():
+            loop = _TrainingLoop(network, self.config, dtype, parameter_dtype, jitter, draws or {}, units)
+            batches = iter([_cast(batch, parameter_dtype, run_dtype) for batch in self.batches])
             training = TrainingRecord(network_state(network.network))
             for step in range(self.config.steps):
                 training.steps.append(loop.step(batches, step in skipped))
@@ -109,35 +103,31 @@ def _cast(batch: Batch, through: torch.dtype, dtype: torch.dtype) -> Batch:
     return result
 
 
+@dataclass(eq=False)
 class _TrainingLoop:
     """The training loop, with the state between steps: optimizer and loss scale."""
 
-    def __init__(
-        self,
-        network: LossNetwork,
-        config: TrainingConfig,
-        dtype: str,
-        parameter_dtype: torch.dtype,
-        jitter: int | None,
-        draws: Mapping[Draw, Array],
-        units: float,
-    ) -> None:
-        self.units = units
-        self.network = network
-        self.config = config
-        self.dtype = dtype
-        self.parameter_dtype = parameter_dtype
-        self.parameters = dict(network.network.named_parameters())
+    network: LossNetwork
+    config: TrainingConfig
+    dtype: str
+    parameter_dtype: torch.dtype
+    jitter: int | None
+    replayed: Mapping[Draw, Array]
+    units: float
+
+    def __post_init__(self) -> None:
+        self.parameters = dict(self.network.network.named_parameters())
         self.trained = {name: p for name, p in self.parameters.items() if p.requires_grad}
         if not self.trained:
             raise UsageError("there is nothing to train: the model has no parameter, or every one is frozen")
-        self.optimizer: torch.optim.Optimizer = config.make_optimizer(torch.optim, list(self.trained.values()))
+        trained = list(self.trained.values())
+        self.optimizer: torch.optim.Optimizer = self.config.make_optimizer(torch.optim, trained)
         self.updates = 0
         self.optimizer.register_step_post_hook(lambda *_: self._count_update())
-        self.scaler = _grad_scaler(config)
+        self.scaler = _grad_scaler(self.config)
         self.batch_count = 0
-        self.draws = Draws(draws, lambda: ("", self.batch_count))
-        self.generator = None if jitter is None else np.random.default_rng(jitter)
+        self.draws = Draws(self.replayed, lambda: ("", self.batch_count))
+        self.generator = None if self.jitter is None else np.random.default_rng(self.jitter)
 
     def _count_update(self) -> None:
         self.updates += 1
