@@ -25,7 +25,7 @@ from ..results.cell_graph import CellGraph
 from ..results.cell_report import NOT_FOUND
 from ..results.comparison import FAIL, Comparison
 from ..results.hunk import NOWHERE
-from ..sides.abilities import HasProgram, HasSettings, ReadFromFile
+from ..sides.abilities import HasProgram, HasSettings, ReadFromFile, settings_of
 from ..sides.imported import is_imported
 from ..sides.records import Key, Records
 from ..sides.run import Run
@@ -117,7 +117,7 @@ def add_causes(
             continue
         # a port's class has other names for its arguments: the differences of the APIs say what to write
         class_name = "" if cell.counterpart else cell.class_name
-        settings = (reference.settings(path), side.settings(path) if isinstance(side, HasProgram) else {})
+        settings = settings_of(reference, path), settings_of(side, path)
         index = min(c.call for c in cell.comparisons if shows(c))
         diagnosis = diagnoses.of(path, index)
         if diagnosis is None:

@@ -13,7 +13,7 @@ from ..causes.evidence import Agreement, Evidence
 from ..report.report import Report
 from ..results.cause import Cause
 from ..results.comparison import FAIL
-from ..sides.abilities import HasProgram, HasSettings
+from ..sides.abilities import HasSettings, settings_of
 from ..sides.kept_state import StateName
 from ..sides.records import Records
 from ..sides.run import Run
@@ -78,9 +78,9 @@ class _Search:
 
     def attributes(self, path: str) -> list[Cause]:
         """Return the attributes of a Cell with which the reference keeps what the candidate does."""
-        if not isinstance(self.reference, HasSettings) or not isinstance(self.side, HasProgram):
+        if not isinstance(self.reference, HasSettings):
             return []
-        return causes_of_settings(path, self.reference, self.side.settings(path), self.evidence, self.run)
+        return causes_of_settings(path, self.reference, settings_of(self.side, path), self.evidence, self.run)
 
     def state(self, path: str) -> list[Cause]:
         """Return what is kept that makes a Cell fail; nothing if the sides differ without it, too."""

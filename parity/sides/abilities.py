@@ -16,6 +16,7 @@ from .interpreter_side import InterpreterSide
 from .records import Key, Records
 from .run import Arguments, GivenInputs, Run
 from .runtime_model import RuntimeModel
+from .side import Side
 
 Mode = TypeVar("Mode", bound=TorchDispatchMode)
 
@@ -30,9 +31,6 @@ class HasProgram(Protocol):
         Raises:
             CellbridgeError: there is none.
         """
-
-    def settings(self, path: str) -> dict[str, Any]:
-        """The attributes of a Cell that a person sets, and its class."""
 
 
 @runtime_checkable
@@ -115,6 +113,11 @@ class HasSettings(Protocol):
 
     def run(self, run: Run) -> Records:
         """Run once."""
+
+
+def settings_of(side: Side, path: str) -> dict[str, Any]:
+    """Return the attributes of a Cell that compare with those of the module at a path; none of a program or a port."""
+    return side.settings(path) if isinstance(side, HasSettings) else {}
 
 
 @runtime_checkable

@@ -28,7 +28,7 @@ from .cell_arguments import arguments_for
 from .cell_watcher import Watcher
 from .definitions import definition_of
 from .eager import Eager
-from .frameworks import Framework
+from .frameworks import Framework, checks_of
 from .interpreter_side import InterpreterSide
 from .kept_state import KeptState
 from .port_program import in_names_of_module, trace_port
@@ -87,10 +87,8 @@ class CellSide:
     @property
     def capabilities(self) -> Capabilities:
         """Those of a port, as far as its framework goes."""
-        dtypes = {"meaning": "float64", "rounding": self.working_dtype}
-        checks = [check for check in self.framework.checks if check == "meaning" or self.working_dtype != "float64"]
         calls = OwnCalls(live=True, keeps_state=self.framework.replays)
-        return Capabilities(tuple((check, dtypes[check]) for check in checks), is_port=True, calls=calls)
+        return Capabilities(checks_of(self.framework, self.working_dtype), is_port=True, calls=calls)
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """The module's parameters, with the Cell's own flags of whether they are trained.
@@ -128,10 +126,6 @@ class CellSide:
         if dtype != self.working_dtype:  # its own casts are kept in its own dtype
             program = program.astype(self.working_dtype)
         return InterpreterSide(self.name, program, args, kwargs, working_dtype=self.working_dtype)
-
-    def settings(self, path: str) -> dict[str, Any]:
-        """The attributes that compare with those of the module at a path: none, since a port names them otherwise."""
-        return {}
 
     def definition(self, path: str) -> CodeLine | None:
         """The line at which `construct` of the port of the module at a path begins; None if it has no port."""

@@ -143,10 +143,6 @@ class InterpreterSide:
         names = [value.name for value in self.program.inputs]
         return arguments, dict(zip(places, zip(names, tensors, strict=True), strict=True))
 
-    def settings(self, path: str) -> dict[str, Any]:
-        """The attributes of the module at a path: a program has none."""
-        return {}
-
     def arrays(self, arguments: Arguments) -> list[Array]:
         """Return the program's inputs, from arguments of the reference."""
         if self.arrange is not None:

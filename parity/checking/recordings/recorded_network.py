@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -75,10 +74,6 @@ class RecordedNetwork:
             for name, array in dict.items(self.side.recorded(self.dtype, self.step).parameters)
             if name.rpartition(".")[0] in self.paths
         }
-
-    def settings(self, path: str) -> dict[str, Any]:
-        """The attributes of the module at a path: a program has none."""
-        return {}
 
     def in_interpreter(self, run: Run | None = None) -> InterpreterSide:
         """Return the program on the recorded inputs.

@@ -92,10 +92,6 @@ class JaxNetwork:
         args, kwargs = self.arguments if run is None or run.call.arguments is None else run.call.arguments
         return InterpreterSide(self.name, self.program, args, kwargs, working_dtype=self.working_dtype)
 
-    def settings(self, path: str) -> dict[str, Any]:
-        """The attributes that compare with those of the module at a path: none, since a port names them otherwise."""
-        return {}
-
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by the paths of their leaves."""
         stored = self.program.parameters if self.has_parameters else {}
