@@ -41,7 +41,7 @@ def transformer_arguments(module: Any, target: str) -> Callable[[], dict[str, to
         UsageError: the model takes none of the inputs that are known.
     """
     accepted = inspect.signature(module.forward).parameters
-    names = [name for name in DRAWS if name in accepted and _describes(module.config, name)]
+    names = [name for name, (_, fits) in ARGUMENTS.items() if name in accepted and fits(module.config)]
     if module.main_input_name not in names:
         raise UsageError(
             f"{visible_name(target)} takes {module.main_input_name}, which can't be made from its configuration\n"
@@ -49,7 +49,7 @@ def transformer_arguments(module: Any, target: str) -> Callable[[], dict[str, to
         )
     if "pixel_values" in names and not hasattr(module.config, "text_config"):
         names = ["pixel_values"]  # DETR has an encoder and a decoder, and no tokens
-    return lambda: {name: DRAWS[name](module.config) for name in names}
+    return lambda: {name: ARGUMENTS[name][0](module.config) for name in names}
 
 
 def _tokens(config: Any) -> torch.Tensor:
@@ -93,23 +93,20 @@ def _sound(config: Any) -> torch.Tensor:
     return torch.randn(BATCH, SAMPLES)
 
 
-DRAWS: dict[str, Callable[[Any], torch.Tensor]] = {
-    "input_ids": _tokens,
-    "pixel_values": _images,
-    "input_features": _spectrum,
-    "input_values": _sound,
-    "decoder_input_ids": _tokens,
+def _has_tokens(config: Any) -> bool:
+    return hasattr(config.get_text_config(), "vocab_size")
+
+
+def _has_sizes(*names: str) -> Callable[[Any], bool]:
+    return lambda config: all(hasattr(config, name) for name in names)
+
+
+Draw = Callable[[Any], "torch.Tensor"]
+ARGUMENTS: dict[str, tuple[Draw, Callable[[Any], bool]]] = {
+    "input_ids": (_tokens, lambda config: _has_tokens(config) and not hasattr(config, "num_mel_bins")),
+    "pixel_values": (_images, _has_sizes()),
+    "input_features": (_spectrum, _has_sizes("num_mel_bins", "max_source_positions")),
+    "input_values": (_sound, _has_sizes()),
+    "decoder_input_ids": (_tokens, lambda config: bool(config.is_encoder_decoder) and _has_tokens(config)),
 }
-"""How each argument of `forward` is drawn."""
-
-
-def _describes(config: Any, name: str) -> bool:
-    """Whether a configuration has what an argument needs."""
-    match name:
-        case "input_ids":
-            return hasattr(config.get_text_config(), "vocab_size") and not hasattr(config, "num_mel_bins")
-        case "decoder_input_ids":
-            return bool(config.is_encoder_decoder) and hasattr(config.get_text_config(), "vocab_size")
-        case "input_features":
-            return hasattr(config, "num_mel_bins") and hasattr(config, "max_source_positions")
-    return True
+"""How each argument of `forward` is drawn from a configuration, and whether that has what it takes."""

@@ -133,12 +133,8 @@ class _Tree:
         if branch.path not in self.common_verdicts:
             inside = {self.verdicts[path] for path in branch.inside()}
             verdict = SKIPPED if inside == {SKIPPED} else None
-            if inside <= {PASS, PASSED_ON, INLINED, AFFECTED, NOT_REACHED, UNPAIRED}:
-                verdict = next(
-                    verdict
-                    for verdict in (AFFECTED, PASS, PASSED_ON, INLINED, UNPAIRED, NOT_REACHED)
-                    if verdict in inside
-                )
+            if inside <= {*COLLAPSED}:
+                verdict = next(verdict for verdict in COLLAPSED if verdict in inside)
             self.common_verdicts[branch.path] = verdict
         return self.common_verdicts[branch.path]
 
