@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import torch
+
+from ...converter.structure.program_names import named_modules
 from ...runtime.errors import CellbridgeError, UnsupportedOperators, UsageError
 from ...runtime.ir.program import Program
-from ..inputs.onnx_optionals import first_line
 from ..judging.trial import Trial
 from ..options import Options
 from ..report.globs import list_names
@@ -21,6 +23,7 @@ from ..sides.rounded_numbers import unmatched_buffers
 from ..sides.run import ReferenceRun, Run, Wanted
 from ..sides.side import Side
 from ..sides.torch_side import TorchSide
+from ..support.messages import first_line
 from ..support.process import give_back_freed_memory
 from ..verdicts.deviations import error, size
 from .onnx_files.module_and_file import ModuleAndFile
@@ -123,6 +126,18 @@ def _judge_results(pair: ModuleAndFile, reference: TorchSide, itself: Side, *, i
     trial = Trial(reference, [itself], options, pair.progress, [reference, itself], on_probes="outputs")
     found = [c for _, c in trial.judge(itself, ["end to end"]) if c.feeding != "isolated" and c.kind in END_TO_END]
     return _Results(found, trial.report().probes, trial.notes, trial.probing_seconds)
+
+
+def share_of_cells(module: torch.nn.Module, is_paired: Callable[[str, Sequence[str]], bool]) -> float:
+    """Return which share of a module's Cells with parameters is paired; 1 without any.
+
+    Args:
+        module: the module.
+        is_paired: whether the Cell at a path is, which holds the parameters of these names.
+    """
+    own = {path: [name for name, _ in inner.named_parameters(path, False)] for path, _, inner in named_modules(module)}
+    paired = [is_paired(path, names) for path, names in own.items() if names]
+    return sum(paired) / len(paired) if paired else 1.0
 
 
 def by_names_note(error: CellbridgeError) -> str:

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...converter.structure.program_names import named_modules, named_parameters
+from ...converter.structure.program_names import named_parameters
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.programs.call import as_array
 from ..correspondence.cells import Pairing, pair_up
-from ..inputs.onnx_optionals import first_line
 from ..pairing.ports.results import common_results
 from ..report.report import Report
 from ..results.modes import mode_notes
 from ..sides.cell_side import CellSide
 from ..sides.frameworks import Framework
-from ..weights.mapping import Weights, carry, own_weights
-from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values
+from ..support.messages import first_line
+from ..weights.mapping import carry, own_weights
+from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values, share_of_cells
 from .plan import Plan
 from .ports_by_name import compare_port
 
@@ -50,7 +50,8 @@ def compare_cell(plan: Plan, framework: Framework, is_loaded: bool = False) -> R
             return _by_values(plan, framework, first_line(refusal).removesuffix(":"))
         except CellbridgeError as error:
             raise UsageError(f"{refusal}\n{by_names_note(error)}") from error
-    lacks_weights = bool(carried.mismatches) and _share_carried(module, carried) < ENOUGH
+    share = share_of_cells(module, lambda _, names: any(map(carried.of, names)))
+    lacks_weights = bool(carried.mismatches) and share < ENOUGH
     if not (plan.may_pair_by_values and lacks_weights) or share_of_weights(module, cell) < ENOUGH:
         return compare_port(plan, framework, pairing, carried)
     try:
@@ -82,13 +83,6 @@ def _by_values(plan: Plan, framework: Framework, reason: str) -> Report:
     if reason:
         report.notes.append(f"the Cell kept its own weights, since the module's couldn't be carried by names: {reason}")
     return report
-
-
-def _share_carried(module: torch.nn.Module, weights: Weights) -> float:
-    """Return into which share of the Cells with parameters at least one of these was carried."""
-    own = {path: [name for name, _ in inner.named_parameters(path, False)] for path, _, inner in named_modules(module)}
-    carried = [any(weights.of(name) for name in names) for names in own.values() if names]
-    return sum(carried) / len(carried) if carried else 1.0
 
 
 def share_of_weights(module: torch.nn.Module, cell: Any) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from ..sides.names import INTERPRETER, ONNXRUNTIME
 from ..sides.side import Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
+from .other_sizes import judge_at
 from .round_trip import FROM_IR, FROM_ONNX, WAYS_BACK
 
 
@@ -85,11 +87,8 @@ class Conversions:
         """If there are dynamic dimensions, judge at other sizes too, and add the results to the report."""
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         for sizes in other_sizes(self.program, tensors, dynamic_shapes):
-            label = format_sizes(sizes)
-            try:
-                report.join_sizes(self.judge_inputs(*resize(self.program, args, kwargs, sizes)), label)
-            except UsageError as error:
-                report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
+            resized = resize(self.program, args, kwargs, sizes)
+            judge_at(report, format_sizes(sizes), partial(self.judge_inputs, *resized))
 
 
 def is_selected(side: str, sides: Sequence[str]) -> bool:

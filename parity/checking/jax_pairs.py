@@ -7,7 +7,6 @@ from os import PathLike
 
 import torch
 
-from ...converter.structure.program_names import named_modules
 from ...runtime.errors import CellbridgeError, UsageError
 from ..options import OptionKeywords
 from ..pairing.modules.answers import Returned, answers_between, returned
@@ -15,7 +14,7 @@ from ..report.report import Report
 from ..results.modes import mode_notes
 from ..sides.jax_side import JaxSide
 from ..sides.run import FORWARD, Run
-from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values
+from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values, share_of_cells
 from .plan import Plan
 from .recordings.habits import names_by_place, parameter_by_habit
 
@@ -76,10 +75,7 @@ def share_of_names(module: torch.nn.Module, side: JaxSide) -> float:
     from ..sides.jax.cells import as_function, has_modules, parameter_names
 
     there = names_by_place(name for name, _ in parameter_names(as_function(side)[0]))
-    own = {path: [name for name, _ in inner.named_parameters(path, False)] for path, _, inner in named_modules(module)}
-    paired = [
-        (has_modules(side) or not path) and any(parameter_by_habit(name, there) for name in names)
-        for path, names in own.items()
-        if names
-    ]
-    return sum(paired) / len(paired) if paired else 1.0
+    return share_of_cells(
+        module,
+        lambda path, names: (has_modules(side) or not path) and any(parameter_by_habit(name, there) for name in names),
+    )

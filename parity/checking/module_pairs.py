@@ -17,7 +17,7 @@ from ..pairing.modules.prefixes import Prefixes
 from ..report.report import Report
 from ..sides.rounded_numbers import unmatched_buffers
 from ..sides.torch_side import TorchSide
-from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values
+from .by_values import ENOUGH, Candidate, by_names_note, compare_by_values, share_of_cells
 from .modules_by_name import compare_modules
 from .onnx_files.module_and_file import CANDIDATE
 from .plan import Plan
@@ -49,16 +49,8 @@ def compare_pair(plan: Plan) -> Report:
 def share_of_names(reference: torch.nn.Module, candidate: torch.nn.Module) -> float:
     """Return which share of the reference's Cells with parameters has a partner by name; 1 without any."""
     with Prefixes.between(reference, candidate).applied(candidate):
-        own, other = (
-            {
-                path: {name for name, _ in inner.named_parameters(recurse=False)}
-                for path, _, inner in named_modules(module)
-            }
-            for module in (reference, candidate)
-        )
-    with_parameters = [path for path, names in own.items() if names]
-    paired = sum(bool(own[path] & other.get(path, set())) for path in with_parameters)
-    return paired / len(with_parameters) if with_parameters else 1.0
+        there = {name for path, _, inner in named_modules(candidate) for name, _ in inner.named_parameters(path, False)}
+        return share_of_cells(reference, lambda _, names: not there.isdisjoint(names))
 
 
 def _by_values(plan: Plan) -> Report:

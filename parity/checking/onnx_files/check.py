@@ -15,7 +15,6 @@ from ....runtime.ir.types import BFLOAT16, is_floating
 from ...inputs.affordable import require_affordable
 from ...inputs.onnx_draws import share_draws
 from ...inputs.onnx_inputs import DeclaredInputs, generate, read_declared_inputs
-from ...inputs.onnx_optionals import judge_without_optionals
 from ...inputs.onnx_reading import adapt_options, read_with_inputs, require_eval
 from ...judging.judging import judge_sides
 from ...options import OptionKeywords, Options, from_keywords
@@ -28,6 +27,7 @@ from ...sides.side import Side
 from ...sides.torch_side import TorchSide
 from ...support.progress import NoProgress, Progress
 from ...support.tensors import as_tensors
+from .optionals import judge_without_optionals
 from .rejected import explain_rejected
 from .whole import compare_whole
 

@@ -15,7 +15,6 @@ from ....runtime.ir.dims import symbols_in
 from ....runtime.ir.program import Program
 from ...inputs.onnx_draws import share_draws
 from ...inputs.onnx_inputs import DeclaredInputs, default_sizes, read_declared_inputs
-from ...inputs.onnx_optionals import judge_without_optionals
 from ...inputs.onnx_reading import (
     read,
     read_with_inputs,
@@ -27,9 +26,11 @@ from ...options import OptionKeywords, Options, from_keywords
 from ...report.report import Report
 from ...sides.quantized_steps import is_quantized
 from ...support.progress import NoProgress, Progress
+from ..other_sizes import add_refusal
 from ..quantized.files import QuantizedFile
 from .compare_programs import compare_programs
-from .declared_sizes import DeclaredSizes, add_failure, compare_outputs, other_sizes_to_try, reason_of, shapes_of
+from .declared_sizes import DeclaredSizes, compare_outputs, other_sizes_to_try, reason_of, shapes_of
+from .optionals import judge_without_optionals
 from .rejected import explain_rejected, reason_to_reject
 from .undeclared_sizes import compare_beyond, holds_its_weights
 from .whole import compare_whole
@@ -178,7 +179,7 @@ def _compare_where_candidate_runs(
             )  # fmt: skip
         except CellbridgeError:
             continue
-        add_failure(report, pair.candidate, reason_of(error, usual))
+        add_refusal(report, pair.candidate, reason_of(error, usual))
         return report
     raise error
 

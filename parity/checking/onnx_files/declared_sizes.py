@@ -19,7 +19,7 @@ from ....runtime.ir.types import Value
 from ...inputs.onnx_inputs import DeclaredInputs, default_sizes
 from ...inputs.sizes import MAX_NUMBERS, MAX_SIZE, Sizes, format_sizes
 from ...report.report import Report
-from ...results.comparison import FAIL, Comparison
+from ..other_sizes import add_refusal
 
 MOST = 8
 """Number of sizes that are tried until a candidate runs."""
@@ -83,7 +83,7 @@ class DeclaredSizes:
             report.conditions.remarks.append("at the declared sizes alone")
         report.notes += self.notes
         for reason in self.failures:
-            add_failure(report, candidate, reason)
+            add_refusal(report, candidate, reason)
         if self.failures:
             report.notes.append("to compare at the sizes that the candidate takes, and at no others, give --shape")
 
@@ -119,7 +119,7 @@ def compare_outputs(
         if shape is None or other_shape is None:
             continue
         if len(shape) != len(other_shape):
-            add_failure(report, candidate, f"declares {len(other_shape)} axes of its output {name}, not {len(shape)}")
+            add_refusal(report, candidate, f"declares {len(other_shape)} axes of its output {name}, not {len(shape)}")
             continue
         if any(isinstance(other, int) and dim != other for dim, other in zip(shape, other_shape, strict=True)):
             computed = _computed_sizes(infer) if computed is None else computed
@@ -130,9 +130,9 @@ def compare_outputs(
             if isinstance(dim, int) and isinstance(other, int) and dim != other and size == other and is_computed:
                 report.notes.append(f"the reference declares {where} as {dim}, and the candidate computes {other}")
             elif isinstance(dim, int) and isinstance(other, int) and dim != other:
-                add_failure(report, candidate, f"declares {where} as {other}, and the reference as {dim}")
+                add_refusal(report, candidate, f"declares {where} as {other}, and the reference as {dim}")
             elif isinstance(other, int) and isinstance(size, SymbolicDim):
-                add_failure(report, candidate, f"declares {where} as {other}, and computes any size there ({size})")
+                add_refusal(report, candidate, f"declares {where} as {other}, and computes any size there ({size})")
             elif isinstance(dim, int) != isinstance(other, int) and inputs_are_alike:
                 words = [f"as {d}" if isinstance(d, int) else "as open" for d in (other, dim)]
                 report.notes.append(f"{candidate} declares {where} {words[0]}, and the reference {words[1]}")
@@ -154,12 +154,6 @@ def _declared_outputs(model: ModelProto) -> list[tuple[str, list[int | str] | No
         dims = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in kind.shape.dim]
         outputs.append((output.name, dims if kind.HasField("shape") else None))
     return outputs
-
-
-def add_failure(report: Report, candidate: str, reason: str) -> None:
-    """Add a failure of the candidate to take an input."""
-    failure = Comparison(candidate, "meaning", "end to end", "call", "", 0, FAIL, reason)
-    report.cells[""].comparisons.append(failure)
 
 
 def shapes_of(declared: DeclaredInputs, sizes: Sizes) -> Shapes:

@@ -27,7 +27,6 @@ from ....runtime.programs.interpreter import execute
 from ...correspondence.structures import match_results
 from ...dtypes import HALVES, WORKING_DTYPES, cast_floating
 from ...inputs.onnx_draws import drawing_nodes, name_draws
-from ...inputs.onnx_optionals import first_line
 from ...inputs.onnx_reading import OnnxFile, adapt_options, dtype_of, read
 from ...inputs.sizes import format_sizes, other_sizes, resize
 from ...judging.judging import judge_sides
@@ -38,7 +37,7 @@ from ...pairing.by_values.alignment import Alignment, PairResults, align, order_
 from ...pairing.by_values.flat import without_boundaries
 from ...pairing.by_values.sides import FileSide, ModuleSide
 from ...report.report import Report
-from ...results.comparison import FAIL, Comparison
+from ...results.comparison import Comparison
 from ...sides.interpreter_side import Arrange, InterpreterSide
 from ...sides.names import ONNXRUNTIME
 from ...sides.onnx_models import OnnxModel, graph_model
@@ -47,7 +46,9 @@ from ...sides.records import Array, Records
 from ...sides.run import FORWARD, ReferenceRun, Run
 from ...sides.side import Side
 from ...sides.torch_side import TorchSide
+from ...support.messages import first_line
 from ...support.progress import Progress
+from ..other_sizes import judge_at
 
 CANDIDATE = "candidate"
 _FLOATING = {onnx.TensorProto.DataType.Value(name) for name in ("FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16")}
@@ -190,30 +191,20 @@ class ModuleAndFile:
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         forward = Run("float64", FORWARD)
         resized = replace(self, options=replace(self.options, probe=False))
+
+        def run_file(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+            execute(program.astype("float64"), [cast_floating(x, FLOAT64) for x in arrange(args, kwargs)])
+
         for sizes in other_sizes(like_module, tensors, None):
-            label = format_sizes(sizes)
             other_args, other_kwargs = resize(like_module, args, kwargs, sizes)
-            try:
-                self._plain_side(other_args, other_kwargs).run(forward)
-            except UsageError as error:
-                report.notes.append(f"not compared at {label}: {first_line(error)}")
-                continue
-            try:
-                execute(
-                    program.astype("float64"), [cast_floating(x, FLOAT64) for x in arrange(other_args, other_kwargs)]
-                )
-            except CellbridgeError as error:
-                reason = f"doesn't run where the module does: {first_line(error)}"
-                failure = Comparison(
-                    self.candidate_name, "meaning", "end to end", "call", "", 0, FAIL, reason, sizes=label
-                )
-                report.sizes.append(label)
-                report.cells[""].comparisons.append(failure)
-                continue
-            try:
-                report.join_sizes(resized.judge_inputs(other_args, other_kwargs), label)
-            except UsageError as error:  # for example, results that are empty or not finite
-                report.notes.append(f"not compared at {label}: {first_line(error)}")
+            judge_at(
+                report, format_sizes(sizes), functools.partial(resized.judge_inputs, other_args, other_kwargs),
+                (
+                    functools.partial(self._plain_side(other_args, other_kwargs).run, forward),
+                    functools.partial(run_file, other_args, other_kwargs),
+                ),
+                ("the module", self.candidate_name),
+            )  # fmt: skip
 
     def _options_for(self, side: FileSide, notes: list[str]) -> Options:
         """Return the options, without gradients if the file's program has none, with a note on it."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from ...converter.onnx_in.inputs import Shapes
-from ...runtime.compiled.isolated import IsolatedSession
-from ...runtime.errors import CellbridgeError
-from ..report.report import Report
-from ..results.comparison import FAIL, Comparison
-from .onnx_inputs import DeclaredInputs, read_declared_inputs, runnable_inputs, session_inputs
+from ....converter.onnx_in.inputs import Shapes
+from ....runtime.compiled.isolated import IsolatedSession
+from ....runtime.errors import CellbridgeError
+from ...inputs.onnx_inputs import DeclaredInputs, read_declared_inputs, runnable_inputs, session_inputs
+from ...report.report import Report
+from ...support.messages import first_line
+from ..other_sizes import judge_where_reference_runs
 
 
 def judge_without_optionals(
@@ -43,20 +44,4 @@ def judge_without_optionals(
         except CellbridgeError as error:
             report.notes.append(f"not compared at {label}, where {reference} doesn't run: {first_line(error)}")
             continue
-        join(report, functools.partial(judge, shapes_without), label, reference, candidate)
-
-
-def join(report: Report, judge: Callable[[], Report], label: str, reference: str, candidate: str) -> None:
-    """Add the report of `judge` on other sizes, at which the reference runs; or a failure if it raises."""
-    try:
-        report.join_sizes(judge(), label)
-    except CellbridgeError as error:
-        reason = f"doesn't run where {reference} does: {first_line(error)}"
-        failure = Comparison(candidate, "meaning", "end to end", "call", "", 0, FAIL, reason, sizes=label)
-        report.sizes.append(label)
-        report.cells[""].comparisons.append(failure)
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error."""
-    return str(error).partition("\n")[0]
+        judge_where_reference_runs(report, label, functools.partial(judge, shapes_without), (reference, candidate))

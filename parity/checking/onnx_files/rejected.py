@@ -9,7 +9,7 @@ from pathlib import Path
 from ....runtime.compiled.isolated import IsolatedSession, SessionEnded
 from ....runtime.compiled.session import SessionError
 from ....runtime.errors import CellbridgeError
-from ...inputs.onnx_optionals import first_line
+from ...support.messages import first_line
 
 MAX_SECONDS = 60.0  # to load a file, after an error about it
 

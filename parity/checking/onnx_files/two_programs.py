@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from onnx import ModelProto
 
 from ....runtime import tree
-from ....runtime.errors import CellbridgeError, UsageError
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import as_dtype, is_floating
 from ....runtime.programs.call import as_array
@@ -20,7 +20,6 @@ from ...inputs.sizes import format_sizes, other_sizes
 from ...judging.judging import judge_sides
 from ...options import Options
 from ...report.report import Report
-from ...results.comparison import FAIL, Comparison
 from ...sides.interpreter_side import InterpreterSide
 from ...sides.onnxruntime_side import OnnxModelSide
 from ...sides.parameter_users import shared_parameters_of
@@ -29,6 +28,7 @@ from ...sides.rounded_numbers import weights_of_one
 from ...sides.run import FORWARD, Run
 from ...sides.side import Capabilities, native_checks
 from ...support.progress import Progress
+from ..other_sizes import judge_at
 
 TINY = 2e-7  # tiny numbers that converters to half precision enlarge so that they don't underflow
 
@@ -71,26 +71,12 @@ class TwoPrograms:
         """If there are dynamic dimensions, judge at other sizes too, and add the results to the report."""
         resized_files = replace(self, options=replace(self.options, probe=False))
         for sizes in other_sizes(self.first, arrays, None, [self.second]):
-            label = format_sizes(sizes)
-            resized = generate_inputs(self.first, self.options.seed, sizes)
-            forward = Run("float64", FORWARD)
-            try:
-                self._reference_side(resized).run(forward)
-            except CellbridgeError as error:
-                report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
-                continue
-            try:
-                self._side(resized).run(forward)
-            except CellbridgeError as error:
-                reason = f"doesn't run where {self.reference} does: {error}".partition("\n")[0]
-                failure = Comparison(self.candidate, "meaning", "end to end", "call", "", 0, FAIL, reason, sizes=label)
-                report.sizes.append(label)
-                report.cells[""].comparisons.append(failure)
-                continue
-            try:
-                report.join_sizes(resized_files.judge_inputs(resized), label)
-            except UsageError as error:  # for example, results that are empty or not finite
-                report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
+            resized, forward = generate_inputs(self.first, self.options.seed, sizes), Run("float64", FORWARD)
+            sides = self._reference_side(resized), self._side(resized)
+            judge_at(
+                report, format_sizes(sizes), partial(resized_files.judge_inputs, resized),
+                (partial(sides[0].run, forward), partial(sides[1].run, forward)), (self.reference, self.candidate),
+            )  # fmt: skip
 
     def _reference_side(self, arrays: list[Array]) -> InterpreterSide:
         return InterpreterSide(self.reference, self.first, tuple(arrays), {}, **self._how(self.first, self.second))

@@ -7,7 +7,6 @@ from typing import Any
 
 from ....runtime.compiled.session import SessionError
 from ...inputs.onnx_inputs import DeclaredInputs, more_samples
-from ...inputs.onnx_optionals import first_line, join
 from ...inputs.onnx_reading import OnnxFile, adapt_options, reorder, with_named_outputs
 from ...inputs.sizes import format_sizes
 from ...judging.judging import judge_sides
@@ -20,7 +19,9 @@ from ...sides.onnx_reference import OnnxReferenceSide
 from ...sides.onnxruntime_side import OnnxModelSide
 from ...sides.records import Array
 from ...sides.side import Side
+from ...support.messages import first_line
 from ...support.progress import Progress
+from ..other_sizes import judge_where_reference_runs
 
 NOT_OPTIMIZED = "onnxruntime without optimizations"
 
@@ -71,7 +72,7 @@ def compare_whole(
         except SessionError as error:
             report.notes.append(f"not compared at {label}: {first_line(error)}")
         else:
-            join(report, lambda: compare(reference, many), label, first.path, second.path)
+            judge_where_reference_runs(report, label, lambda: compare(reference, many), (first.path, second.path))
     reason = f"Cells unknown: {unread.unknown}; the model was compared as a whole, its outputs in ONNX Runtime"
     rounding = "by rounding only: there is no float64 truth" if first.program is None else "by rounding only"
     report.notes += [*notes, f"{reason}, {rounding}"]

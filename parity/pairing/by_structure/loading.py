@@ -13,9 +13,9 @@ from ....converter.structure.program_names import named_parameters
 from ....runtime.errors import CellbridgeError, UsageError
 from ....runtime.programs.call import as_array
 from ....runtime.tree import match_call
-from ...inputs.onnx_optionals import first_line
 from ...report.globs import list_names
 from ...sides.records import Array
+from ...support.messages import first_line
 from ...weights.assembly import Assembly
 from ...weights.computed import Computed
 from ...weights.map_file import read_map
