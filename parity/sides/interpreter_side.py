@@ -26,9 +26,8 @@ from .boundary_keys import BoundaryKeys, match_root
 from .boundary_observer import BoundaryObserver
 from .parameter_users import parameter_users_of
 from .program_draws import recorded_draws
-from .program_forms import ProgramForms
 from .records import Array, ParameterUsers, Records
-from .remembered import evaluate_or_remember
+from .remembered import ProgramForms, evaluate_or_remember
 from .rounded_numbers import SAMPLES, perturb_program
 from .run import Arguments, GivenInputs, Run, random_cotangents
 from .side import Capabilities, OwnCalls, OwnNumbers, ParameterInfo, native_checks

@@ -20,9 +20,8 @@ from ...converter.capture.modes import in_mode
 from ...converter.dtypes import is_inexact
 from ...converter.torch_version import has_change
 from .backward_calls import backward_call
-from .declared_dtypes import DeclaredDtypes
+from .declared_dtypes import DeclaredDtypes, literal
 from .fake_quantization import FAKE_QUANTIZATIONS
-from .literals import literal
 from .rounded_numbers import PERTURBATION, perturb_angle, perturb_tensor
 
 _WIDER = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64} | {

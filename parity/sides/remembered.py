@@ -1,20 +1,19 @@
-"""Recurrent layers that were computed before: comparing runs the same layer on the same values again and again.
-
-Each Cell of the candidate is run on the values of the reference, and both on further inputs. Where the two have the
-same layer, its results are the same to the bit, and it is a recurrent layer that takes long: step after step.
-"""
+"""What is kept from one run of a program to the next: its forms by dtype, and the results of what doesn't change."""
 
 from __future__ import annotations
 
 import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ...runtime.ir.program import Program
 from ...runtime.ir.types import Attributes, Type
 from ...runtime.ops.registry import Op, evaluate
+from ...runtime.programs.gradient_program import GradientProgram, differentiate
 from .records import Array
 
 MOST_BYTES = 2**27
@@ -79,3 +78,40 @@ def _identity(array: Array | None) -> tuple[Any, ...] | None:
 
 def _size(arrays: tuple[Array, ...]) -> int:
     return sum(array.nbytes for array in arrays)
+
+
+Form = tuple[str, int]
+"""The dtype, and the number of the perturbation."""
+
+
+class ProgramForms:
+    """The forms of a program.
+
+    Args:
+        make: returns the program in a dtype and with a perturbation.
+    """
+
+    def __init__(self, make: Callable[[str, int], Program]) -> None:
+        self._make = make
+        self._programs: dict[Form, Program] = {}
+        self._gradients: dict[Form, GradientProgram] = {}
+
+    def program(self, dtype: str, perturbed: int) -> Program:
+        """Return the program in a dtype, with a perturbation; 0 for none."""
+        if (dtype, perturbed) not in self._programs:
+            for way in {way for _, way in self._programs} - {0, perturbed}:  # float64 weights that aren't needed again
+                self._programs.pop((dtype, way), None)
+                self._gradients.pop((dtype, way), None)
+            self._programs[dtype, perturbed] = self._make(dtype, perturbed)
+        return self._programs[dtype, perturbed]
+
+    def gradient(self, dtype: str, perturbed: int) -> GradientProgram:
+        """Return the gradient program of that form."""
+        if (dtype, perturbed) not in self._gradients:
+            self._gradients[dtype, perturbed] = differentiate(self.program(dtype, perturbed), every_boundary=True)
+        return self._gradients[dtype, perturbed]
+
+    def clear(self) -> None:
+        """Forget all forms."""
+        self._programs.clear()
+        self._gradients.clear()

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils import _pytree as pytree
 
+from ...converter.capture.cell_hooks import input_slots
 from ...converter.capture.checkpoints import keep_activations
+from ...converter.capture.other_numbers import with_other_numbers
+from ...converter.dtypes import is_inexact
 from ...converter.structure.program_names import named_parameters
-from ..correspondence.same_inputs import Calls
-from .parameter_uses import ParameterUses
-from .precision import DoublePrecision
+from ..correspondence.same_inputs import Calls, same_tensors
+from .parameter_users import ParameterUses
+from .precision import DoublePrecision, convert, keeps_all
 from .rounded_numbers import perturb_attributes, perturb_weights
-from .run import Run
+from .run import Arguments, Run
 from .torch_modes import Draws, JitteredOperators, RecordableCalls
 from .torch_recorder import Recorder
 
@@ -84,3 +89,54 @@ def observing(module: torch.nn.Module, recorder: Recorder) -> Iterator[Draws]:
         stack.enter_context(torch.enable_grad())
         stack.enter_context(RecordableCalls())
         yield Draws(run.reference.draws, recorder.cell)
+
+
+@dataclass(frozen=True)
+class TorchInputs:
+    """Arguments of a call, and the leaf tensors among them, whose gradients are computed."""
+
+    args: Any
+    kwargs: Any
+    leaves: list[torch.Tensor]
+
+
+def inputs_in(
+    module: torch.nn.Module, arguments: Arguments, dtype: torch.dtype, working: torch.dtype, *, grads: bool
+) -> TorchInputs:
+    """Return arguments with new tensors in `dtype`, rounded to the working dtype first, for a module that is in it."""
+    leaves: list[torch.Tensor] = []
+
+    def fresh(tensor: torch.Tensor) -> torch.Tensor:
+        copy = tensor.detach().clone()
+        if is_inexact(copy):
+            # rounded to the working dtype first, so that every precision starts from the same numbers
+            as_given = dtype != torch.float64 and keeps_all(module, working)
+            copy = copy if as_given else convert(convert(copy, working), dtype)
+            copy.requires_grad_(grads)
+            leaves.append(copy)
+            if grads:
+                return copy.clone()  # torch forbids changing a leaf in place, which a first layer may do
+        return copy
+
+    args, kwargs = pytree.tree_map_only(torch.Tensor, fresh, arguments)
+    return TorchInputs(args, kwargs, leaves)
+
+
+def other_arguments(arguments: Arguments, working: torch.dtype) -> Arguments:
+    """Return arguments with other numbers; those of float64 are rounded to float32 first, as on other sides."""
+
+    def rounded(tensor: torch.Tensor) -> torch.Tensor:
+        is_double = tensor.dtype in (torch.float64, torch.complex128)
+        return convert(tensor, torch.float32) if is_double and working != torch.float64 else tensor
+
+    args, kwargs = with_other_numbers(pytree.tree_map_only(torch.Tensor, rounded, arguments))
+    return args, kwargs
+
+
+def same_arguments(
+    module: torch.nn.Module, arguments: Arguments, joined: Calls
+) -> dict[tuple[str, int], dict[int, int]]:
+    """Return the arguments that are one tensor, of which a run has several copies; none that are joined."""
+    leaves = pytree.tree_leaves(arguments)
+    same = same_tensors([leaves[position] for position, _ in input_slots(module, *arguments)])
+    return {("", 0): same} if same and ("", 0) not in joined else {}

@@ -16,7 +16,6 @@ from ...converter.capture.cell_hooks import pause_watching
 from ...converter.dtypes import is_real
 from ...runtime.ops.registry import ops_with
 from ...runtime.programs.call import as_array
-from .control_flow import in_python
 from .precision import add_jitter
 from .records import Array, Draw
 
@@ -167,3 +166,38 @@ class OperatorNames(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.names.add(func.overloadpacket.__name__)
         return func(*args, **(kwargs or {}))
+
+
+def in_python(func: Any) -> Callable[..., Any] | None:
+    """The plain Python of a higher-order operator; None for other functions."""
+    return _IN_PYTHON.get(str(func)) if isinstance(func, torch._ops.HigherOrderOperator) else None
+
+
+def _cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:
+    return true_fn(*operands) if pred else false_fn(*operands)
+
+
+def _while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: Any, additional: Any) -> Any:
+    state = tuple(carried)
+    while cond_fn(*state, *additional):
+        state = tuple(body_fn(*state, *additional))
+    return state
+
+
+def _scan(combine_fn: Callable[..., Any], init: Any, xs: Any, additional: Any = ()) -> Any:
+    state, rows = list(init), []
+    for slices in zip(*xs, strict=True):
+        results = list(combine_fn(*state, *slices, *additional))
+        state = results[: len(init)]
+        rows.append(results[len(init) :])
+    return [*state, *(torch.stack(column) for column in zip(*rows, strict=True))]
+
+
+def _map(f: Callable[..., Any], xs: Any, additional: Any = ()) -> Any:
+    rows = [f(*slices, *additional) for slices in zip(*xs, strict=True)]
+    return pytree.tree_map(lambda *column: torch.stack(column), *rows)
+
+
+_IN_PYTHON: dict[str, Callable[..., Any]] = {
+    "cond": _cond, "while_loop": _while_loop, "scan": _scan, "map_impl": _map,
+}  # fmt: skip

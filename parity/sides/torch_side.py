@@ -33,15 +33,14 @@ from .definitions import definition_of
 from .gradient_code import cells_with_gradient_code
 from .interpreter_side import InterpreterSide
 from .kept_state import KeptState
+from .parameter_users import shared_parameters
 from .precision import WorkingDtypeCaster, in_dtype
 from .records import INPUT, Array, Records
 from .rounded_numbers import SAMPLES
 from .run import OUTPUTS, Arguments, Call, GivenInputs, Run, random_cotangents
-from .shared_parameters import shared_parameters
 from .side import Capabilities, OwnCalls, OwnNumbers, ParameterInfo, native_checks
 from .torch_backward import backward
-from .torch_contexts import observing, other_numbers, recording
-from .torch_inputs import TorchInputs, inputs_in, other_arguments, same_arguments
+from .torch_contexts import TorchInputs, inputs_in, observing, other_arguments, other_numbers, recording, same_arguments
 from .torch_modes import Draws, RecordableCalls
 from .torch_program import capture_program
 from .torch_recorder import Recorder

@@ -21,7 +21,7 @@ from .arrangements import Array, Axes
 from .coverage import Coverage, Place, Ties, merge_copies
 from .overrides import Overrides
 from .pair_matcher import CarriedParameter, PairMatcher, WeightMismatch
-from .unclear import require_unambiguous
+from .questions import require_unambiguous
 
 
 @dataclass

@@ -37,8 +37,7 @@ from ...sides.float_operators import (
 )
 from ...sides.records import Array
 from .block_weights import block_weight
-from .cell_assigner import CellAssigner
-from .float_graph import FloatGraph, inner_nodes
+from .float_graph import CellAssigner, FloatGraph, inner_nodes
 from .quantized_tensors import NOT_ROUNDED, QuantizedTensor, WrongScale
 from .quantizers import Quantizer
 from .removed import RemovedActivations, bounds

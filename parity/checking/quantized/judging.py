@@ -11,9 +11,8 @@ import onnx
 from ....runtime.compiled.session import SessionError
 from ...results.comparison import FAIL, PASS, Comparison
 from ...sides.records import Array
-from .coarse import Coarse, coarse_notes, is_coarse
 from .float_form import FloatForm
-from .outliers import Outlier, channel_sizes, outlier, outlier_notes
+from .outliers import Coarse, Outlier, channel_sizes, coarse_notes, is_coarse, outlier, outlier_notes
 from .parts import PartError
 from .quantized_tensors import QuantizedTensor, quantized_name
 from .quantizers import HALF

@@ -11,9 +11,8 @@ from onnx import TensorProto, helper
 
 from ....runtime.compiled.isolated import IsolatedSession
 from ...sides.records import Array
-from .coarse import typical_size
 from .float_form import FloatForm
-from .outliers import channel_sizes
+from .outliers import channel_sizes, typical_size
 from .parts import SHIFTS, PartError, Parts, tensors
 from .quantized_tensors import QuantizedTensor
 

@@ -30,10 +30,9 @@ from ...sides.reported_cells import cell_reports, require_elements, require_fini
 from ...sides.run import FORWARD, ReferenceRun, Run, Wanted
 from ...sides.torch_side import TorchSide
 from ...support.progress import NoProgress, Progress
-from .agreement import comparable_part
+from .agreement import comparable_part, with_whole_gradients
+from .attribution import detachments, missing_gradients
 from .causes import DifferingRun
-from .detached import detachments, missing_gradients
-from .divided_gradients import with_whole_gradients
 from .names import NameMap, read_names
 from .recorded_side import RecordedSide
 from .recording import RecordedRun, Recording, open_recording

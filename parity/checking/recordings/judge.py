@@ -27,9 +27,8 @@ from ...sides.side import Side
 from ...support.progress import NoProgress, Progress
 from ...verdicts.judge import ROUNDING_FACTOR
 from .agreement import same_cotangents
-from .attribution import END_TO_END, EQUAL_INPUTS, attribute
+from .attribution import END_TO_END, EQUAL_INPUTS, attribute, detachments, missing_gradients
 from .causes import DifferingRun
-from .detached import detachments, missing_gradients
 from .names import NameMap, read_names
 from .noise import UNKNOWN, AssumedNoise, RecordedNoise
 from .recorded_network import RecordedNetwork

@@ -26,8 +26,7 @@ from .equal_parts import are_of_one_form, is_close
 from .index import CELL_ROLES, CallEntry, Index, Summary, TensorEntry, read_index
 from .names import NameMap
 from .npy_folder import has_arrays, read_folder
-from .packing import Packing
-from .renaming import renamed
+from .renaming import Packing, renamed
 from .shards import MappedArrays, Shards, require_regular_files
 
 LARGEST_ABSENT = 2**24

@@ -40,10 +40,10 @@ from .agreement import (
     recorded_owners,
     require_same_inputs,
     set_presence,
+    with_whole_gradients,
 )
 from .causes import DifferingRun
 from .correspondence import correspondence
-from .divided_gradients import with_whole_gradients
 from .recorded_side import RecordedSide
 from .recording import Boundary, RecordedRun
 from .sharing import shared_differently

@@ -6,14 +6,16 @@ and may differ by ten times the reference's own rounding error in the working dt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from ....converter.exclusive import one_at_a_time
 from ....runtime.errors import UsageError
 from ....runtime.programs.call import as_array
+from ...report.report import Report
 from ...results.cell_report import CellReport
 from ...results.comparison import Comparison
 from ...sides.names import INTERPRETER, ONNXRUNTIME
@@ -21,12 +23,11 @@ from ...sides.opening import require_module
 from ...sides.records import Array
 from ...support.progress import NoProgress, Progress
 from ...verdicts.judge import Tolerance
-from .choices import likelihoods
+from .choices import Likelihoods, likelihoods
 from .decoder import Decode, Decoder, cast, greedy, in_chunks
 from .modes import Mode, padded_mode, step_modes
 from .placing import Placing, judge_values
 from .recorded import RECORDED, LogProbabilities
-from .report import GenerationReport
 from .states import tensors
 from .step_program import StepProgram, step_program
 
@@ -216,3 +217,17 @@ class _Check:
 def _arrays(state: object) -> dict[str, Array]:
     """Return the floating-point tensors of a state, by their places in it, as arrays."""
     return {name: as_array(tensor) for name, tensor in tensors(state).items()}
+
+
+class GenerationReport(Report):
+    """The verdict on a model that continues sequences; each side is a way to compute them.
+
+    Attributes:
+        likelihoods: how far the probabilities of each side are from the reference's.
+    """
+
+    likelihoods: Sequence[Likelihoods] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values, with the likelihoods."""
+        return super().to_dict() | {"likelihoods": [likelihood.to_dict() for likelihood in self.likelihoods]}

@@ -21,10 +21,9 @@ from ...results.comparison import FAIL, Comparison
 from ...sides.records import INPUT, Array
 from ...verdicts.deviations import reference_error
 from ...verdicts.judge import Tolerance, judge
-from .boundaries import Passage, aligned
 from .decoder import Decoder, cast, in_chunks
 from .modes import Mode
-from .passing import Passed, wrongly_passed
+from .passing import Passage, Passed, aligned, wrongly_passed
 from .states import tensors
 
 

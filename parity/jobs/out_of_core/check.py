@@ -38,9 +38,8 @@ from ...sides.torch_program import capture_program
 from ...support.process import give_back_freed_memory
 from ...support.process import peak_memory as peak_of_process
 from ...support.progress import NoProgress, Progress
-from .around import Around
 from .boundaries import NetworkCall, PartCall, run_in_parts
-from .containers import loss_of, without_parts
+from .containers import Around, loss_of, without_parts
 from .division import BASE, Part, divide, is_larger, require_base
 from .repeated import RepeatedPrograms
 

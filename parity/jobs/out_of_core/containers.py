@@ -1,4 +1,4 @@
-"""What a network computes around its parts, to be judged like any other module."""
+"""What a network computes around its parts, to be judged like any other module, and a part at its own path."""
 
 from __future__ import annotations
 
@@ -85,3 +85,24 @@ def loss_of(cotangents: Sequence[torch.Tensor | None]) -> Callable[[Any], torch.
         return torch.stack(terms).sum() if terms else torch.zeros((), requires_grad=True)  # of integers alone
 
     return loss
+
+
+class Around(torch.nn.Module):
+    """Modules that hold a part where the network does, so that Cells and parameters have the network's names."""
+
+    def __init__(self, path: str, part: torch.nn.Module) -> None:
+        super().__init__()
+        *outer, last = path.split(".")
+        parent: torch.nn.Module = self
+        for name in outer:
+            inner = torch.nn.Module()
+            inner.training = part.training
+            parent.add_module(name, inner)
+            parent = inner
+        parent.add_module(last, part)
+        self.training = part.training
+        self._path = path
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the part."""
+        return self.get_submodule(self._path)(*args, **kwargs)

@@ -16,8 +16,8 @@ from ....runtime.programs.call import as_array
 from ...options import Options
 from ...sides.precision import in_dtype
 from ...sides.torch_program import capture_program
-from .around import Around
 from .boundaries import PartCall
+from .containers import Around
 from .division import Part
 
 _STATE = ("_parameters", "_buffers", "_modules", "training", "forward")

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from ....runtime.errors import UsageError
 from ....runtime.visible import visible_name, visible_text
-from .finding import CHECK
-from .python_files import parse
+from .finding import CHECK, parse
 
 
 def changed_models(models: Sequence[str], revision: str) -> set[str]:

@@ -16,7 +16,6 @@ from ....runtime.visible import visible_name, visible_text
 from ...inputs.generated_cases import CASES, CHECKS
 from ...sides.kinds import LIBRARY_MODEL, PROGRAMS
 from .limits import Limits, run_limited
-from .python_files import parse
 
 LISTING = Limits(seconds=300.0, memory=2**34, threads=1)
 """What a process may take that lists the models of a file or package."""
@@ -111,3 +110,11 @@ def _listed(source: str, pattern: str) -> list[str]:
     reason = visible_text(ended.output.strip())[-2000:] or f"its process ended with exit code {ended.code}"
     reason = f"it took more than {LISTING.seconds:g} s" if ended.stopped == "time" else reason
     raise UsageError(f"the models of {visible_name(source)} can't be listed: {reason}")
+
+
+def parse(file: Path) -> ast.Module | None:
+    """Return the syntax tree of a file; None if it can't be read, or isn't Python."""
+    try:
+        return ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

@@ -11,11 +11,10 @@ from ....converter.capture.other_numbers import with_other_numbers
 from ...sides.abilities import GivesInputs, HasIntegers, RunsModule, RunsProgram
 from ...sides.run import Arguments
 from ...sides.side import Side
-from .data_dependent import takes_any_integers
 from .integers import index_probes, integer_probes
 from .lengths import MAX_SIZE, size_probes
-from .observed import Observed, observe
-from .of_programs import vocabularies_of
+from .observed import Observed, observe, takes_any_integers
+from .operations import vocabularies_of
 from .probe import Probe
 from .range_ends import DTYPE as RANGE
 from .range_ends import range_end_probes, takes_any_size

@@ -15,7 +15,7 @@ from ....runtime.programs.call import as_array
 from ...results.comparison import FAIL, Comparison
 from ...sides.precision import DoublePrecision, in_dtype
 from ...sides.records import Array
-from ...sides.torch_inputs import inputs_in
+from ...sides.torch_contexts import inputs_in
 from ...sides.torch_side import TorchSide
 from ...verdicts.deviations import error, size
 from ...verdicts.judge import MEANING_RELATIVE

@@ -13,7 +13,7 @@ from torch import nn
 
 from cellbridge.converter import from_torch, to_onnx
 from cellbridge.parity.checking.onnx_files.compare import compare_onnx
-from cellbridge.parity.checking.quantized.coarse import Coarse, coarse_notes, is_coarse, typical_size
+from cellbridge.parity.checking.quantized.outliers import Coarse, coarse_notes, is_coarse, typical_size
 
 
 class Masked(nn.Module):

@@ -13,12 +13,11 @@ from torch import nn
 
 from cellbridge.converter import from_torch
 from cellbridge.parity.jobs.generation import step_program
-from cellbridge.parity.jobs.generation.bound_step import BoundStep
-from cellbridge.parity.jobs.generation.check import check_generation
+from cellbridge.parity.jobs.generation.check import GenerationReport, check_generation
 from cellbridge.parity.jobs.generation.choices import likelihoods, log_softmax
 from cellbridge.parity.jobs.generation.decoder import Decoder, greedy
 from cellbridge.parity.jobs.generation.recorded import LogProbabilities, read_log_probabilities
-from cellbridge.parity.jobs.generation.report import GenerationReport
+from cellbridge.parity.jobs.generation.step_program import BoundStep
 from cellbridge.runtime.errors import ConversionError, UsageError
 from tests.parity.jobs.generation.networks import CausalConvolution, Recurrent, decode, make
 
