@@ -12,7 +12,7 @@ from ..results.hunk import Hunk
 from .budget import FEWER_CAUSES, BudgetSpentError
 from .catalogue.hypothesis import Entry
 from .catalogue.relations import relations
-from .catalogue.table import BESIDE_PARAMETERS, ENTRIES, NAMED, OF_CANDIDATE, SETTINGS, SETTINGS_OF_CANDIDATE
+from .catalogue.table import BESIDE_PARAMETERS, ENTRIES, MASKS, NAMED, OF_CANDIDATE, SETTINGS, SETTINGS_OF_CANDIDATE
 from .cell_graphs import cell_graph
 from .cell_program import CellProgram, Network
 from .changes import Change, changes, source_in_reference
@@ -77,7 +77,9 @@ class Diagnosis:
                         named = self._from_catalogue(cell, replace(evidence, budget=part), SETTINGS)
                 if not named and (path in self.exchanged or self._is_rewritten(causes, path)):
                     with evidence.budget.part(FEWER_CAUSES) as part, suppress(BudgetSpentError):
-                        named = self._of_candidate(replace(evidence, budget=part), number, SETTINGS_OF_CANDIDATE)
+                        within = replace(evidence, budget=part)
+                        named = self._from_catalogue(cell, within, MASKS)
+                        named = named or self._of_candidate(within, number, SETTINGS_OF_CANDIDATE)
             if named and len({cause.source for cause in causes}) == 1:
                 named = [replace(cause, source=cause.source or causes[0].source) for cause in named]
             causes = named or causes

@@ -52,16 +52,15 @@ NAMED: tuple[Entry, ...] = (
 """Changes of many nodes that have a name."""
 OF_CANDIDATE: tuple[Entry, ...] = (*NAMED, formulas.approximations)
 """Changes of an operator of the candidate that may make it what the reference has written out."""
+MASKS: tuple[Entry, ...] = (masks.ignored, masks.inverted, masks.shifted, masks.without_positions)
+"""Changes of what a Cell hides; a candidate may have written it out, with settings that the reference has nowhere."""
 SETTINGS: tuple[Entry, ...] = (
     other_cells.parameters_of_others,
     layers.orders,
     layers.left_out,
     readings.transposes,
     readings.reversals,
-    masks.ignored,
-    masks.inverted,
-    masks.shifted,
-    masks.without_positions,
+    *MASKS,
     structure.omissions,
     structure.other_functions,
     attributes.attributes,
@@ -91,10 +90,7 @@ ENTRIES: tuple[Entry, ...] = (
     weights.buffers,
     gradients.frozen,
     gradients.scaled,
-    masks.ignored,
-    masks.inverted,
-    masks.shifted,
-    masks.without_positions,
+    *MASKS,
     wiring.left_out_cells,
     layers.orders,
     layers.left_out,

@@ -119,7 +119,7 @@ WRITTEN: dict[str, tuple[Function, Function, str]] = {
     "diagonal of an attention's mask": (
         lambda x: functional.scaled_dot_product_attention(2 * x, x, x + 1, is_causal=True),
         attended_by_hand(diagonal=2),
-        "in triangle, k is 2 in the candidate, 1 in the reference",
+        "the causal mask is off by one in the candidate: each position sees the one after it",
     ),
     "largest element": (
         lambda x: functional.normalize(x, dim=-1), lambda x: x / x.abs().amax(-1, keepdim=True),
