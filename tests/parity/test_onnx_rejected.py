@@ -32,7 +32,9 @@ def write(path: Path, node: NodeProto, opset: int) -> str:
 def test_a_rejected_file_is_named_first(tmp_path: Path, node: NodeProto, opset: int) -> None:
     good = write(tmp_path / "good.onnx", helper.make_node("Relu", ["x"], ["y"]), 17)
     bad = write(tmp_path / "bad.onnx", node, opset)
-    for command in (["run", bad], ["compare", good, bad]):
+    net = tmp_path / "net.py"
+    net.write_text("import torch\nmodel, inputs = torch.nn.ReLU, lambda: (torch.ones(2, 3),)\n")
+    for command in (["run", bad], ["compare", good, bad], ["compare", str(net), bad]):
         result = CliRunner().invoke(main, command, catch_exceptions=False)
         assert result.exit_code == 3, result.output
         assert f"error: ONNX Runtime itself rejects {bad}: " in result.output

@@ -18,7 +18,8 @@ from ....converter.onnx_in.importing import from_onnx
 from ....converter.onnx_in.inputs import Shapes
 from ....converter.onnx_out.export import to_onnx
 from ....runtime import tree
-from ....runtime.errors import CellbridgeError, ProgramError, UsageError
+from ....runtime.compiled.session import SessionError
+from ....runtime.errors import CellbridgeError, ConversionError, ProgramError, UsageError
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import FLOAT64
 from ....runtime.programs.call import as_array
@@ -49,6 +50,7 @@ from ...sides.torch_side import TorchSide
 from ...support.messages import first_line
 from ...support.progress import Progress
 from ..other_sizes import judge_at
+from .rejected import explain_rejected
 
 CANDIDATE = "candidate"
 _FLOATING = {onnx.TensorProto.DataType.Value(name) for name in ("FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16")}
@@ -90,7 +92,14 @@ class ModuleAndFile:
             if self._draws:
                 raise UsageError(f"{self._draws}, and can't be read as a program: {first_line(error)}") from error
             alone = replace(runtime, name=self.candidate_name)
-            report = judge_sides(self._plain_side(args, kwargs), [alone], self.options, self.progress)
+            try:
+                report = judge_sides(self._plain_side(args, kwargs), [alone], self.options, self.progress)
+            except SessionError as refusal:
+                unread = error if isinstance(error, ConversionError) else error.__cause__
+                if not isinstance(unread, ConversionError):
+                    raise
+                with explain_rejected(*([] if isinstance(runtime.model, onnx.ModelProto) else [str(runtime.model)])):
+                    raise unread from refusal
             report.notes.append(f"only its results in ONNX Runtime were compared: {first_line(error)}")
             return report
         return self.judge_alignment(alignment, runtime)
@@ -278,7 +287,7 @@ class ModuleAndFile:
             shapes = {name: x.shape for name, x in runtime.inputs.items() if isinstance(x, np.ndarray)}
             file = self._read(shapes)
         if file.program is None:
-            raise UsageError(file.unknown)
+            raise UsageError(file.unknown) from file.error
         file_dtype, dtype = dtype_of(file.program), self.options.dtype
         if file_dtype != dtype and {file_dtype, dtype} & HALVES:
             raise UsageError(

@@ -203,7 +203,7 @@ def test_what_cannot_be_compared_is_said() -> None:
 
 def test_without_jax_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax", None)
-    for name in ("checking.jax_networks", "sides.jax.recording"):
+    for name in ("sides.jax.network", "sides.jax.recording"):
         monkeypatch.delitem(sys.modules, f"cellbridge.parity.{name}", raising=False)
     with pytest.raises(UsageError, match=r"needs jax: pip install 'cellbridge\[jax\]'"):
         parity.compare(nn.Identity(), jax_side(lambda params, x: x), (torch.ones(3),))
