@@ -42,19 +42,25 @@ class AffinePart:
         return part_of(owner, self.nodes, () if self.source is None else (self.source,), (self.result,))
 
     @property
-    def shapes(self) -> tuple[object, ...] | None:
+    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
         """The shapes of source and result; None if they aren't known, or there is no source."""
-        if self.source is None or not all(isinstance(dim, int) for v in (self.source, self.result) for dim in v.shape):
-            return None
-        return self.source.shape, self.result.shape
+        sizes = (None if self.source is None else self.source.type.sizes), self.result.type.sizes
+        return None if sizes[0] is None or sizes[1] is None else (sizes[0], sizes[1])
 
-    def images(self, owner: Program) -> list[Array]:
-        """Return what the part, which is one of a program, maps random tensors to; nothing if it can't be run."""
-        assert self.source is not None, "it is a function of its source"
+    def images(self, owner: Program, order: tuple[int, ...] = ()) -> list[Array]:
+        """Return what the part, which is one of a program, maps random tensors to; nothing if it can't be run.
+
+        With an order of axes, the tensors are those of a source that has the axes of the part's in this order.
+        """
+        assert self.shapes is not None, "it is a function of its source, and of known shapes"
         generator = np.random.default_rng(0)
         wide = self.program(owner).astype("float64")
+        shape = self.shapes[0]
+        order = order or tuple(range(len(shape)))
+        sizes = [shape[axis] for axis in order]
+        tensors = [generator.standard_normal(sizes).transpose(np.argsort(order)) for _ in range(SAMPLES)]
         try:
-            return [execute(wide, [generator.standard_normal(self.source.type.sizes)])[0] for _ in range(SAMPLES)]
+            return [execute(wide, [tensor])[0] for tensor in tensors]
         except CellbridgeError:  # a size that only a run determines
             return []
 

@@ -8,7 +8,7 @@ were merged have their boundaries, and gradients are those of the module's param
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -86,26 +86,72 @@ def _pairs(
     file: AffineParts, module: AffineParts, weights: AbstractSet[Value], parameters: AbstractSet[Value]
 ) -> Iterator[Pair]:
     """Yield affine parts that are the same function; the first of the file for each of its weights."""
-    of_file = [(part, shapes) for part in file.using(weights) if (shapes := part.shapes) is not None]
-    asked = {shapes for _, shapes in of_file}
-    by_shapes: dict[tuple[object, ...], list[tuple[AffinePart, list[Array]]]] = {}
+    of_file = [(part, _sizes(shapes)) for part in file.using(weights) if (shapes := part.shapes) is not None]
+    asked = {sizes for _, sizes in of_file}
+    by_sizes: dict[_Sizes, list[tuple[AffinePart, list[Array]]]] = {}
     for part in module.using(parameters):
-        if (shapes := part.shapes) in asked and shapes is not None and module.is_used_alone(part):
-            by_shapes.setdefault(shapes, []).append((part, part.images(module.program)))
+        if (shapes := part.shapes) is not None and _sizes(shapes) in asked and module.is_used_alone(part):
+            by_sizes.setdefault(_sizes(shapes), []).append((part, part.images(module.program)))
+    orders = _orders(file.program)
     used: set[Value] = set()
-    for part, shapes in of_file:
+    for part, sizes in of_file:
         own = part.stored & weights
-        if shapes not in by_shapes or not own.isdisjoint(used):
+        if sizes not in by_sizes or not own.isdisjoint(used):
             continue
-        images = part.images(file.program)
-        same = next(
-            (o for o, module_images in by_shapes[shapes] if images and distance(images, module_images) <= ROUNDED), None
-        )
-        if same is not None:
-            taken = same.stored & parameters
-            by_shapes[shapes] = [pair for pair in by_shapes[shapes] if pair[0].stored.isdisjoint(taken)]
+        pair = _same_function(part, file.program, by_sizes[sizes], orders)
+        if pair is not None:
+            taken = pair.module.stored & parameters
+            by_sizes[sizes] = [entry for entry in by_sizes[sizes] if entry[0].stored.isdisjoint(taken)]
             used |= own
-            yield Pair(same, part)
+            yield pair
+
+
+_Sizes = tuple[tuple[int, ...], ...]
+
+
+def _sizes(shapes: Iterable[tuple[int, ...]]) -> _Sizes:
+    """Return the sizes of the axes of each shape, whatever their order."""
+    return tuple(tuple(sorted(shape)) for shape in shapes)
+
+
+def _orders(program: Program) -> list[tuple[int, ...]]:
+    """Return the orders of axes between which a program changes: channels last and first."""
+    orders: dict[tuple[int, ...], None] = {}
+    for node in program.nodes:
+        if node.op == "transpose":
+            order = tuple(node.attributes["permutation"])
+            orders |= {order: None, tuple(int(axis) for axis in np.argsort(order)): None}
+    return list(orders)
+
+
+def _same_function(
+    part: AffinePart,
+    program: Program,
+    of_module: Sequence[tuple[AffinePart, list[Array]]],
+    orders: Sequence[tuple[int, ...]],
+) -> Pair | None:
+    """Return a part of a file with that of the module which is the same function, perhaps of axes in another order."""
+    assert part.shapes is not None, "its shapes are known"
+    images: dict[tuple[int, ...], list[Array]] = {}
+    for other, truth in of_module:
+        assert other.shapes is not None, "its shapes are known"
+        sources, results = zip(part.shapes, other.shapes, strict=True)
+        of_result = [order for order in ((), *orders) if _reads(order, *results)]
+        for source_order in (order for order in ((), *orders) if _reads(order, *sources)):
+            if source_order not in images:
+                images[source_order] = part.images(program, source_order)
+            for result_order in of_result:
+                arrays = [image.transpose(result_order) if result_order else image for image in images[source_order]]
+                if arrays and distance(arrays, truth) <= ROUNDED:
+                    return Pair(other, part, source_order, result_order)
+    return None
+
+
+def _reads(order: tuple[int, ...], shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether an array of a shape has another one with its axes in an order; the empty order is their own."""
+    if not order:
+        return shape == target
+    return len(order) == len(shape) and tuple(shape[axis] for axis in order) == target
 
 
 def _equal_weights(

@@ -7,6 +7,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Buffer, Constant, Node, ProgramParameter, Value
 from ....runtime.namespace import Namespace
@@ -17,10 +19,19 @@ from .parameters import unlike
 
 @dataclass(frozen=True)
 class Pair:
-    """Parts of the module's program and of the file's that are the same function."""
+    """Parts of the module's program and of the file's that are the same function.
+
+    Attributes:
+        module: the module's part.
+        file: the file's.
+        source_order: for each axis of the module's source, that of the file's; empty if they are the same.
+        result_order: the same for the result.
+    """
 
     module: AffinePart
     file: AffinePart
+    source_order: tuple[int, ...] = ()
+    result_order: tuple[int, ...] = ()
 
 
 @dataclass
@@ -83,17 +94,30 @@ class Splicer:
     def _nodes(self, pair: Pair) -> list[Node]:
         """Return the module's nodes in the file's program."""
         known = dict(self._stored)
+        last = pair.file.nodes[-1] if pair.file.nodes else None
+        cell, line = (0, None) if last is None else (last.cell, last.source)
+        nodes: list[Node] = []
+
+        def transpose(before: Value, order: tuple[int, ...], after: Value) -> None:
+            nodes.append(Node("transpose", (before,), {"permutation": order}, (after,), cell, line))
+
         if pair.module.source is not None and pair.file.source is not None:
             known[pair.module.source] = pair.file.source
-        last = pair.file.nodes[-1] if pair.file.nodes else None
-        cell = 0 if last is None else last.cell
-        nodes: list[Node] = []
+            if pair.source_order:
+                known[pair.module.source] = self._new(pair.module.source)
+                transpose(pair.file.source, pair.source_order, known[pair.module.source])
         for node in pair.module.nodes:
             for value in node.outputs:
-                is_result = value is pair.module.result
-                known[value] = pair.file.result if is_result else Value(self._names.unique(value.name), value.type)
+                is_result = value is pair.module.result and not pair.result_order
+                known[value] = pair.file.result if is_result else self._new(value)
             inputs = tuple(None if value is None else known[value] for value in node.inputs)
             outputs = tuple(known[value] for value in node.outputs)
-            nodes.append(Node(node.op, inputs, node.attributes, outputs, cell, None if last is None else last.source))
+            nodes.append(Node(node.op, inputs, node.attributes, outputs, cell, line))
+        if pair.result_order:
+            back = tuple(int(axis) for axis in np.argsort(pair.result_order))
+            transpose(known[pair.module.result], back, pair.file.result)
         self.of |= known
         return nodes
+
+    def _new(self, like: Value) -> Value:
+        return Value(self._names.unique(like.name), like.type)

@@ -170,3 +170,33 @@ def test_merged_weights_may_be_rounded_behind_a_wrong_weight() -> None:
     }
     computed = {name for name in port.parameters() if alignment.side.is_computed(name)}
     assert computed == {"c.weight", "c.bias"}
+
+
+class ChannelsLast(nn.Module):
+    """Has its channels last between convolutions, and there a gain and a shift for each norm."""
+
+    def __init__(self, like: nn.Sequential, eps: float) -> None:
+        super().__init__()
+        folded = [layer for layer in like if isinstance(layer, Folded)]
+        self.convs = nn.ModuleList(layer.conv for layer in folded)
+        gains = [layer.norm.weight / (layer.norm.running_var + eps).sqrt() for layer in folded]  # type: ignore[operator]
+        shifts = [x.norm.bias - x.norm.running_mean * gain for x, gain in zip(folded, gains, strict=True)]  # type: ignore[operator]
+        self.gains, self.shifts = nn.ParameterList(gains), nn.ParameterList(shifts)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.permute(0, 2, 3, 1)
+        for conv, gain, shift in zip(self.convs, self.gains, self.shifts, strict=True):
+            x = (conv(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1) * gain + shift).relu()
+        return x.mean((1, 2))
+
+
+@pytest.mark.parametrize(("eps", "failing"), [(1e-5, set()), (1e-2, {"0.norm", "1.norm"})])
+def test_norms_are_merged_with_channels_last(eps: float, failing: set[str]) -> None:
+    torch.manual_seed(0)
+    first, second = Folded(), Folded()
+    second.conv = nn.Conv2d(WIDTH, WIDTH, 3, bias=False)
+    reference = nn.Sequential(first, second, nn.AdaptiveAvgPool2d(1), nn.Flatten()).eval()
+    report = parity.compare(reference, ChannelsLast(reference, eps).eval(), torch.randn(2, 3, 5, 7))
+    assert set(report.failing) == failing, str(report)
+    gradients = {c.tensor for cell in report.cells.values() for c in cell.comparisons if c.kind == "parameter gradient"}
+    assert failing or gradients == dict(reference.named_parameters()).keys()
