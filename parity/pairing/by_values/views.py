@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ....runtime.ir.dims import Dim
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import INT64, Constant, Node, Source, Type, Value
 from ....runtime.namespace import Namespace
@@ -155,19 +156,27 @@ class ViewFinder:
     def suppose(self, tensors: Sequence[Crossing]) -> None:
         """Add views of values that agree with no tensor: after a wrong value, nothing does.
 
-        Their layouts are those of other tensors, and orders of axes between which the program itself changes.
+        Their layouts are those of other tensors, and orders of axes, and joined axes before that of features, between
+        which the program itself changes.
         """
         permutations = {layout.permutation for layout in self.known if layout.exchanges_axes}
+        joined: set[tuple[tuple[Dim, ...], tuple[Dim, ...]]] = set()
         for node in self.file.flat.program.nodes:
             if node.op == "transpose":
                 permutation = node.attributes["permutation"]
                 permutations |= {tuple(permutation), tuple(int(axis) for axis in np.argsort(permutation))}
+            elif node.op == "reshape" and node.inputs[0] is not None:
+                ends = node.inputs[0].shape[:-1], node.outputs[0].shape[:-1]
+                joined |= {ends, ends[::-1]}
         layouts: dict[Layout, None] = {}
         for target in dict.fromkeys(tensor.shape for tensor in tensors):
             for source in self.of_shape:
                 same = [layout for layout in self.known if (layout.source, layout.target) == (source, target)]
-                plain = (x for x in plain_layouts(source, target) if x.exchanges_axes)
-                layouts |= dict.fromkeys(same or (x for x in plain if x.permutation in permutations))
+                features = [*source[-1:], *target[-1:]]
+                plain = [x for x in plain_layouts(source, target) if x.exchanges_axes and x.permutation in permutations]
+                if len(set(features)) == 1 and (source[:-1], target[:-1]) in joined:
+                    plain += [x for x in plain_layouts(source, target) if not x.exchanges_axes]
+                layouts |= dict.fromkeys(same or plain)
         possible = [(value, x) for x in layouts for value in self.of_shape[x.source] if value not in self.agreeing]
         for value, layout in possible[:MOST_SUPPOSED]:
             self._add(value, layout)
