@@ -45,9 +45,8 @@ def settle(
             better = _last_before(file, place, ends, taken)
         elif place not in hints.get(tensor, ()):
             orders = {value: other.order for other, value in places.items()}
-            better = _last_before_branch(
-                file, place, tensor.order, orders | dict.fromkeys((taken | set(supposed)) - orders.keys(), tensor.order)
-            )
+            orders |= dict.fromkeys((taken | set(supposed)) - orders.keys(), tensor.order)
+            better = last_before_branch(file, place, tensor.order, orders)
         places[tensor] = better
         taken.add(better)
 
@@ -151,10 +150,16 @@ def _last_before(file: FileValues, place: Value, ends: Collection[Value], taken:
     return place
 
 
-def _last_before_branch(file: FileValues, place: Value, order: int, orders: Mapping[Value, int]) -> Value:
+def last_before_branch(file: FileValues, place: Value, order: int, orders: Mapping[Value, int]) -> Value:
     """Follow a value to an equal one as long as a single node uses it, and not past places of later tensors.
 
     Between them, it may be in another layout, such as that of a tensor that the module computes before.
+
+    Args:
+        file: the values of the file.
+        place: the value.
+        order: the order of the tensor that it is.
+        orders: the orders of the tensors that have a place, by place.
     """
     best = current = place
     while len(nodes := file.flat.consumers.get(current, [])) == 1 and current not in file.flat.program.outputs:

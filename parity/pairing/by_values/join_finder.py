@@ -12,6 +12,7 @@ from ...correspondence.distances import EXACT, ROUNDED, distance
 from ...correspondence.layouts import Layout
 from .crossings import Crossing
 from .divided_axes import DivisionFinder
+from .equal_values import last_before_branch
 from .file_values import FileValues
 from .joined_values import Joined
 from .loop_steps import values_of_turns
@@ -103,7 +104,8 @@ class JoinFinder:
                 pieces = [np.take(array, range(start, start + shape[axis]), axis) for array in tensor.arrays]
                 same = next((v for v in values if distance(self.file.values[v], pieces) <= EXACT), None)
                 if same is not None:
-                    at.setdefault(start, same)
+                    # what a loop carries on is used after it was detached, or added to the zeros at the start
+                    at.setdefault(start, last_before_branch(self.file, same, 0, {}))
         parts: list[Value | None] = []
         sizes: list[int] = []
         width = min((int(self.file.values[part][0].shape[axis]) for part in at.values()), default=size)
