@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from ....runtime.ir.sizes import symbols_used
 from ....runtime.ir.types import FLOAT64, Node, Value
 from ....runtime.ops.registry import get
 from ....runtime.programs.interpreter import execute
@@ -58,6 +59,7 @@ class FileValues:
     def compute_nodes(self, nodes: Sequence[Node], value: Value, arrays: Arrays) -> dict[Value, Arrays]:
         """Return what some nodes compute, in order, if a value is replaced, and others are as they are now."""
         produced = {result for node in nodes for result in node.outputs}
+        nodes = [*self._determining(nodes), *nodes]
         used = {operand for node in nodes for operand in node.inputs if operand is not None} - produced
         used &= self._wide_of.keys()
         now = {self._wide_of[operand]: self._fed_value(operand, self.current(operand)) for operand in used}
@@ -77,6 +79,12 @@ class FileValues:
             ):
                 results[result].append(array)
         return results
+
+    def _determining(self, nodes: Sequence[Node]) -> list[Node]:
+        """Return the nodes, other than these, that determine the sizes that these use at run time."""
+        symbols = {name for node in nodes for name in symbols_used(node)}
+        readings = self.flat.program.symbol_readings.items()
+        return [n for n, read in readings if n not in nodes and not symbols.isdisjoint(r.symbol for r in read)]
 
     def current(self, value: Value) -> Arrays:
         """Return the arrays of a value as they are used: those that are fed, if there are."""

@@ -94,8 +94,7 @@ class PlaceFinder:
     def find(self) -> Places:
         """Return the places."""
         self._match_all()
-        # with sizes that only a run determines, parts of the program can't be run alone
-        while not self.file.wide.symbol_readings and self._continue():
+        while self._continue():
             self._match_all()
         before = dict(self.places.of)
         settle(self.file, self.places.of, {tensor: self._hints(tensor) for tensor in before}, self.supposed)
@@ -291,10 +290,7 @@ class PlaceFinder:
         for value in odd[:MAX_CANDIDATES]:
             if self.trials.count >= MAX_TRIALS:
                 break
-            try:
-                gain = self.trials.gain(tensor, value)
-            except CellbridgeError:  # an operator doesn't take the tensor
-                continue
+            gain = self.trials.gain(tensor, value)
             if gain > best:
                 best, place = gain, value
         return place

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ....runtime.errors import CellbridgeError
 from ....runtime.ir.types import Value
 from ...correspondence.distances import Arrays, distance
 from .crossings import Crossing
@@ -38,9 +39,12 @@ class Trials:
         self._places = places
 
     def gain(self, tensor: Crossing, value: Value) -> float:
-        """Return how many more digits agree in total if a value is replaced by a tensor."""
+        """Return how many more digits agree in total if a value is replaced by a tensor; -inf if that doesn't run."""
         self.count += 1
-        changed = self._file.trial(value, tensor.arrays)
+        try:
+            changed = self._file.trial(value, tensor.arrays)
+        except CellbridgeError:
+            return -math.inf
         before = {result: self._file.values[result] for result in changed}
         gain = 0.0
         for other, place in self._places.items():
