@@ -15,7 +15,7 @@ from ...runtime.ir.types import Node, Type, Value
 from ...runtime.ops.registry import get
 from ...runtime.programs.interpreter import bind, execute
 from ..dtypes import cast_floating
-from ..sides.boundary_keys import BoundaryKeys, match_root
+from ..sides.boundary_observer import BoundaryKeys, match_root
 from ..sides.feeding import feed_or_keep, feed_value
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.program_draws import recorded_draws

@@ -5,13 +5,10 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-from ..inputs.dynamic_axes import with_dynamic_axes
-from ..inputs.model_file import load
 from ..jobs.training.training_config import TrainingConfig
 from ..report.layout import echo
 from .arguments.export import Export
-from .command import quiet
-from .conversion import check_model_file_training
+from .conversion import check_model_file_training, loaded
 from .outcome import require_parity
 
 CHECKED_STEPS = 2
@@ -40,7 +37,6 @@ def export_training(request: Export) -> None:
 
 
 def _write_step(request: Export) -> None:
-    user_file = with_dynamic_axes(load(request.model, request.inputs.seed), request.inputs.dynamic)
     from torch.utils import _pytree as pytree
 
     from ...converter import training_step_to_onnx
@@ -52,7 +48,8 @@ def _write_step(request: Export) -> None:
     from ..inputs.sizes import open_axes
     from ..jobs.training.loss_network import loss_program
 
-    with quiet(request.reports.verbose):
+    model, inputs = request.model, request.inputs
+    with loaded(model, inputs.seed, request.reports.verbose, inputs.dynamic) as (user_file, _):
         program = loss_program(
             user_file.module,
             user_file.args,

@@ -22,6 +22,7 @@ from ..sides.reported_cells import (
     require_elements,
     require_finite,
     require_repeatable,
+    weak_input_notes,
 )
 from ..sides.run import OUTPUTS, ReferenceRun, Run, Wanted
 from ..sides.side import Side
@@ -41,7 +42,6 @@ from .probing.reference_runs import ReferenceRuns
 from .run_judge import RunJudge
 from .second_call import SecondCall
 from .value_judge import ValueJudge
-from .weak_inputs import weak_input_notes
 
 ISOLATED, END_TO_END = "isolated", "end to end"
 

@@ -5,9 +5,13 @@ What writes them is imported when a report is written, so that `--help` is quick
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ...runtime.visible import encodable_name
+from ..support.files import write_text
 
 if TYPE_CHECKING:
     from .base import BaseReport
@@ -27,9 +31,16 @@ class Format:
 
 
 def _write_json(report: BaseReport, path: str) -> None:
-    from . import json_report
+    """Write `to_dict()`; a lone surrogate in a name, which text can't hold, is written as its number."""
+    write_text(path, json.dumps(_encodable(report.to_dict()), indent=2, allow_nan=False) + "\n")
 
-    json_report.write(report, path)
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return encodable_name(value)
+    if isinstance(value, dict):
+        return {encodable_name(key): _encodable(item) for key, item in value.items()}
+    return [_encodable(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _write_junit(report: BaseReport, path: str) -> None:

@@ -21,7 +21,7 @@ from ...runtime.lowering.unused_inputs import remove_unused_inputs
 from ...runtime.lowering.writing import Tensors, add_initializers, add_references
 from ...runtime.programs.call import as_array
 from ..dtypes import WORKING_DTYPES, cast_floating
-from .boundary_keys import own_key
+from .boundary_observer import own_key
 from .choices import VectorChoice
 from .program_draws import recorded_draws
 from .provider_notes import provider_notes

@@ -22,8 +22,7 @@ from ...runtime.ir.types import FLOAT32, FLOAT64, Value, as_dtype, is_floating
 from ...runtime.programs.call import as_array
 from ...runtime.programs.interpreter import bind, execute
 from ..dtypes import cast_floating, in_single
-from .boundary_keys import BoundaryKeys, match_root
-from .boundary_observer import BoundaryObserver
+from .boundary_observer import BoundaryKeys, BoundaryObserver, match_root
 from .parameter_users import parameter_users_of
 from .program_draws import recorded_draws
 from .records import Array, ParameterUsers, Records

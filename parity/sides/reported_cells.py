@@ -147,6 +147,29 @@ def non_finite_notes(truth: Records) -> list[str]:
     return [f"{what}: {', '.join(shares)}" for what, shares in notes.items() if shares]
 
 
+def weak_input_notes(truth: Records) -> list[str]:
+    """Return a note on each input of the root whose elements are all equal."""
+    arrays = {key.slot: truth.values[key] for key in truth.root_keys(INPUT)}
+    return [
+        f"{name} is {_value(array)} in every element, which can't show {_hidden_fault(array)}: give inputs that vary"
+        for name, array in arrays.items()
+        if array.size > 1 and (array == array.flat[0]).all()
+    ]
+
+
+def _value(array: Array) -> str:
+    return str(array.flat[0]) if array.dtype.kind in "biu" else f"{float(array.flat[0]):g}"
+
+
+def _hidden_fault(array: Array) -> str:
+    value = array.flat[0]
+    if value == 0:
+        return "what it is multiplied by"
+    if value == 1:
+        return "whether it masks, or scales, the right elements"
+    return "whether its elements are taken in the right order, along the right axis"
+
+
 def _share(name: str, array: Array, test: Callable[[Array], Array]) -> str:
     return f"{int(test(array).sum())} of {array.size} elements of {name}"
 

@@ -17,7 +17,7 @@ from torch import nn
 from cellbridge import parity
 from cellbridge.converter import from_torch, to_onnx
 from cellbridge.parity.checking.onnx_files.compare import compare_onnx
-from cellbridge.parity.report import json_report
+from cellbridge.parity.report.formats import FORMATS
 from cellbridge.parity.results.comparison import NOT_COMPARED, NOT_REACHED, SKIPPED
 from cellbridge.runtime import nn as cells
 from cellbridge.runtime import value_and_grad
@@ -129,7 +129,7 @@ KINDS = [passes, fails, skips, port, inlines, trains, trains_otherwise, onnx_fil
 @pytest.mark.parametrize("made", KINDS, ids=lambda made: made.__name__)
 @pytest.mark.every(6)
 def test_reports_of_every_kind_are_valid(made: Callable[[Path], Any], tmp_path: Path) -> None:
-    json_report.write(made(tmp_path), tmp_path / "report.json")
+    FORMATS["json"].write(made(tmp_path), str(tmp_path / "report.json"))
     written = json.loads((tmp_path / "report.json").read_text())
     VALIDATOR.validate(written)
     assert undescribed(written) == []

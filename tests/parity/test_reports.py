@@ -13,7 +13,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cellbridge.parity.report import json_report, junit
+from cellbridge.parity.report import junit
+from cellbridge.parity.report.formats import FORMATS
 from cellbridge.parity.report.report import Report
 from cellbridge.parity.results.cell_report import CellReport
 from cellbridge.parity.results.comparison import INLINED, NOT_COMPARED, NOT_REACHED, SCHEMA_VERSION, SKIPPED, Comparison
@@ -33,7 +34,7 @@ FAULTY = report(
 
 
 def test_json_is_the_report(tmp_path: Path) -> None:
-    json_report.write(FAULTY, tmp_path / "report.json")
+    FORMATS["json"].write(FAULTY, str(tmp_path / "report.json"))
     text = (tmp_path / "report.json").read_text()
     assert json.loads(text) == FAULTY.to_dict()
     assert "NaN" not in text  # which strict JSON parsers refuse

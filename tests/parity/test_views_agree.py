@@ -16,7 +16,8 @@ from torch.nn import functional as F
 
 from cellbridge import parity
 from cellbridge.parity import assert_parity
-from cellbridge.parity.report import json_report, junit
+from cellbridge.parity.report import junit
+from cellbridge.parity.report.formats import FORMATS
 from cellbridge.parity.report.report import Report
 from cellbridge.runtime.errors import ParityError
 
@@ -70,7 +71,7 @@ def report(networks: tuple[Reference, Port]) -> Report:
 @pytest.fixture(scope="module")
 def data(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Any:
     path = tmp_path_factory.mktemp("json") / "report.json"
-    json_report.write(report, path)
+    FORMATS["json"].write(report, str(path))
     return json.loads(path.read_text())
 
 

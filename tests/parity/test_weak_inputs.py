@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from cellbridge import parity
-from cellbridge.parity.judging.weak_inputs import weak_input_notes
 from cellbridge.parity.sides.records import INPUT, Key, Records
+from cellbridge.parity.sides.reported_cells import weak_input_notes
 
 
 class Masked(nn.Module):

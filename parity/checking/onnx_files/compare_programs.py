@@ -22,7 +22,7 @@ from ...sides.onnx_models import output_names
 from ...sides.records import Array
 from ...support.progress import Progress
 from ..quantized.files import SAMPLES, QuantizedFile
-from .same_places import pair_places
+from .placing import pair_places
 from .two_programs import TwoPrograms, reorder_inputs
 
 

@@ -24,7 +24,7 @@ from ...results.cell_report import CellReport
 from ...results.comparison import FAIL, Comparison
 from ...verdicts.judge import epsilon
 from .contents import ELEMENTS, SKETCH_SIZE, Boundary, CellParts, Snapshot, Tensor
-from .sketch import places
+from .snapshot import places
 
 LOCKED, NOW = "locked", "now"
 CLOSE = 8.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,6 @@ from ..training.loss_network import mean_square
 from ..training.training_config import TrainingConfig
 from .assemble import assemble
 from .dropout import alike, dropouts
-from .explain import explain_gradients
 from .worker import RECORDED, Job, require_parallelize, work
 
 
@@ -153,3 +152,48 @@ def _explain(report: Report, reference: Recording, differences: Collection[str],
         names = ", ".join(name or "(root)" for name in list(differences)[:4])
         more = ", ..." if len(differences) > 4 else ""
         report.notes.append(f"the processes have different values of what each has the whole of: {names}{more}")
+
+
+CLOSE = 1e-6
+"""The largest error, relative to the largest element, of a relation between gradients in float64."""
+
+
+def explain_gradients(
+    expected: Mapping[str, Array], actual: Mapping[str, Sequence[Array]], ranks: int
+) -> tuple[str, ...]:
+    """Return what holds for all gradients that differ, in words; nothing if nothing simple does.
+
+    Args:
+        expected: gradients on one process, in float64, by name of the parameter; those that differ alone.
+        given: the gradients of each process, in float64.
+        ranks: the number of processes.
+    """
+    names = [name for name in expected if name in actual]
+    if not names:
+        return ()
+
+    def holds(combine: str, factor: float) -> bool:
+        for name in names:
+            total = np.mean([np.asarray(gradient, np.float64) for gradient in actual[name]], 0)
+            value = total if combine == "mean" else np.asarray(actual[name][0], np.float64)
+            scale = float(np.abs(expected[name]).max(initial=0.0)) * abs(factor)
+            if float(np.abs(value - factor * expected[name]).max(initial=0.0)) > CLOSE * scale:
+                return False
+        return True
+
+    alike = all(np.array_equal(actual[name][0], gradient) for name in names for gradient in actual[name][1:])
+    if not alike:
+        if holds("mean", 1.0):
+            return ("the processes have different gradients, whose mean is right: they aren't reduced",)
+        if holds("mean", 1.0 / ranks):
+            return ("the processes have different gradients, whose sum is right: they aren't reduced",)
+        return ("the processes have different gradients: they aren't reduced",)
+    words = {
+        float(
+            ranks
+        ): f"the gradients are {ranks} times what they must be: they are summed over {ranks} processes where "
+        "their mean is needed, or reduced and scaled once too often",
+        1.0 / ranks: f"the gradients are 1/{ranks} of what they must be: they are divided by the number of processes "
+        "once too often",
+    }
+    return tuple(text for factor, text in words.items() if holds("first", factor))

@@ -9,7 +9,7 @@ from functools import cached_property
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Buffer, Node, Value
 from ...results.cell_report import is_inside
-from ...sides.boundary_keys import own_key
+from ...sides.boundary_observer import own_key
 from ...sides.records import Key
 
 COPYING = ("reshape", "transpose")

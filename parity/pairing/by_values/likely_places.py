@@ -18,7 +18,7 @@ import numpy as np
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Value, is_floating
 from ...correspondence.distances import ROUNDED, distance
-from ...sides.boundary_keys import own_key
+from ...sides.boundary_observer import own_key
 from ...sides.records import Array, Key
 from .affine_parts import AffinePart, AffineParts
 from .flat import without_boundaries

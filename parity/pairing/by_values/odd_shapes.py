@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Value, is_floating
-from ...sides.boundary_keys import own_key
+from ...sides.boundary_observer import own_key
 from ...sides.records import INPUT, OUTPUT, Key
 from .crossings import Crossing
 from .flat import FlatProgram

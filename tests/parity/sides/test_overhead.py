@@ -14,7 +14,7 @@ from torch import nn
 from cellbridge.converter import from_torch
 from cellbridge.parity.judging.judging import judge_sides
 from cellbridge.parity.options import Options
-from cellbridge.parity.sides import boundary_keys, boundary_observer, interpreter_side, parameter_users
+from cellbridge.parity.sides import boundary_observer, interpreter_side, parameter_users
 from cellbridge.parity.sides.interpreter_side import InterpreterSide
 from cellbridge.parity.sides.run import FORWARD, Run, Wanted
 from cellbridge.parity.support.progress import NoProgress
@@ -31,13 +31,13 @@ def test_only_boundaries_of_which_something_is_recorded_are_looked_at(
     side: InterpreterSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths: list[str] = []
-    keys = boundary_keys.BoundaryKeys.keys
+    keys = boundary_observer.BoundaryKeys.keys
 
     def counted(self: Any, node: Any) -> Any:
         paths.append(keys(self, node)[0].path)
         return keys(self, node)
 
-    monkeypatch.setattr(boundary_keys.BoundaryKeys, "keys", counted)
+    monkeypatch.setattr(boundary_observer.BoundaryKeys, "keys", counted)
     side.run(Run("float64"))
     assert {"", "0", "1"} <= set(paths)
     paths.clear()

@@ -13,7 +13,7 @@ import torch
 from jsonschema import Draft202012Validator
 
 from cellbridge import parity
-from cellbridge.parity.report import json_report
+from cellbridge.parity.report.formats import FORMATS
 from cellbridge.parity.report.report import Report
 from cellbridge.recorder import Recorder
 from cellbridge.runtime.errors import UsageError
@@ -180,7 +180,7 @@ def test_the_report_is_one_like_any_other(reference: Path, tmp_path: Path) -> No
     record_elsewhere(tmp_path / "bad.rec", FAULTS["a weight"][0])
     report = judge(reference, tmp_path / "bad.rec")
     assert report.to_dict()["reference"] == "ref.rec"
-    json_report.write(report, tmp_path / "report.json")
+    FORMATS["json"].write(report, str(tmp_path / "report.json"))
     written = json.loads((tmp_path / "report.json").read_text())
     schema = json.loads((Path(__file__).parents[4] / "docs" / "report.schema.json").read_text())
     Draft202012Validator(schema).validate(written)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from cellbridge.parity.jobs.locks.check import check_snapshot
 from cellbridge.parity.jobs.locks.contents import SKETCH_SIZE, Snapshot
-from cellbridge.parity.jobs.locks.sketch import bits, sketch
-from cellbridge.parity.jobs.locks.snapshot import take_snapshot
+from cellbridge.parity.jobs.locks.snapshot import bits, sketch, take_snapshot
 from cellbridge.parity.options import Options
 from cellbridge.parity.report.report import Report
 from cellbridge.runtime.errors import UsageError

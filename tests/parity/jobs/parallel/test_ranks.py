@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from cellbridge.parity.cli import main
 from cellbridge.parity.jobs.parallel.assemble import _whole
-from cellbridge.parity.jobs.parallel.explain import explain_gradients
+from cellbridge.parity.jobs.parallel.check import explain_gradients
 
 HEAD = """
 import torch
