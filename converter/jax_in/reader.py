@@ -96,7 +96,7 @@ class Reader:
         """
         jaxpr = getattr(closed, "jaxpr", closed)
         environment: dict[Any, Any] = dict(zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=False))
-        environment |= dict(zip(jaxpr.invars, operands, strict=True))
+        environment |= dict(zip(jaxpr.invars, map(self._array, operands), strict=True))
 
         def read(variable: Any) -> Any:
             return _literal(variable) if isinstance(variable, Literal) else environment[variable]
@@ -108,6 +108,11 @@ class Reader:
         if any(x is MISSING for x in outputs):
             raise Incomplete
         return tuple(map(self._tensor, outputs))
+
+    def _array(self, operand: SymbolicTensor) -> Any:
+        """Return the array of an operand that is a number known now, as the padding that `jnp.pad` hands on."""
+        array = self.constant_value(operand) if operand.ndim == 0 else None
+        return operand if array is None else array
 
     def _tensor(self, value: Any) -> SymbolicTensor:
         return value if isinstance(value, SymbolicTensor) else self.constant(np.asarray(value))
