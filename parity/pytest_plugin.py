@@ -23,6 +23,7 @@ import pytest
 
 from .inputs.contract import NEEDED, missing_definitions
 from .options import OptionKeywords, Options
+from .pytest_failures import hide_inner_frames, name_the_cause
 from .pytest_options import add_options, settings_of
 from .pytest_pages import SUMMARY, Overview, add_page, name_of_file, summary_of, summary_without_report, write_page
 from .sides.names import CONVERSIONS
@@ -87,8 +88,13 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[Any]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With --parity-html, write a page on each test that `assert_parity` ends, and add its line of the overview."""
+    """Show an error of ours as one for users; with --parity-html, write a page on a failing comparison, too."""
+    is_short = not item.config.getoption("fulltrace")
+    if is_short:
+        hide_inner_frames(call)
     shown = yield
+    if is_short:
+        name_the_cause(call, shown)
     if folder := item.config.stash[SETTINGS]["html"]:
         add_page(call, shown, folder)
         if isinstance(item, ParityItem):

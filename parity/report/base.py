@@ -56,6 +56,11 @@ class BaseReport(ABC):
     def sentence(self) -> str:
         """The verdict in words."""
 
+    @property
+    def headline(self) -> str:
+        """What is wrong in a few words, for a list of many failures."""
+        return self.sentence
+
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""

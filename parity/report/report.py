@@ -27,6 +27,16 @@ class Report(NetworkResult, BaseReport):
         """The verdict in words."""
         return network.verdict_in_words(self)
 
+    @property
+    def headline(self) -> str:
+        """The first fault, its Cell and its cause; the verdict in words where no cause is known."""
+        faults = network.faults_as_data(self)
+        explained = [fault for fault in faults if fault["causes"]]
+        if not explained:
+            return self.sentence
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        return f"{explained[0]['cells'][0] or '(root)'}: {explained[0]['causes'][0]}{more}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values, with each fault once."""
         return super().to_dict() | {"faults": network.faults_as_data(self)}

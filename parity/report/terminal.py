@@ -10,6 +10,7 @@ from rich.text import Text
 from .layout import plain_text, print_lines
 
 WIDTH = 80  # of plain text
+MARGIN = 8  # what pytest puts before each line of an exception
 
 
 class PrintableReport(Protocol):
@@ -33,5 +34,5 @@ def text(report: PrintableReport) -> str:
 
 
 def failure_text(report: PrintableReport) -> str:
-    """Return the failures and the verdict as plain text."""
-    return plain_text(report.failure_lines(WIDTH)).strip()
+    """Return the failures and the verdict as plain text, for an exception."""
+    return plain_text(report.failure_lines(WIDTH - MARGIN)).strip()
