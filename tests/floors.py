@@ -62,7 +62,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("judging", "pairing"),
         ("checking",),
         ("jobs",),
-        ("assertions.py", "commands", "pytest_options.py", "pytest_pages.py"),
+        ("assertions.py", "commands", "pytest_failures.py", "pytest_options.py", "pytest_pages.py"),
         ("cli.py", "pytest_plugin.py"),
         ("__init__.py", "__main__.py"),
     ),
