@@ -33,7 +33,12 @@ def _numbers_in(item: Any) -> Iterator[float]:
 
 
 def is_written(number: float, numbers: Collection[float]) -> bool:
-    """Whether a number, its negative, inverse, square or root, or what it lacks to 1, is among some others."""
+    """Whether a number, its negative, inverse, square or root, or what it lacks to 1, is among some others.
+
+    0 and 1 are written by leaving out what is added, multiplied or raised.
+    """
+    if number in (0.0, 1.0):
+        return True
     forms = [number, -number, number * number, math.sqrt(abs(number))]
     forms += [1 / form for form in forms if form]
     if any(math.isclose(form, other, rel_tol=ROUNDED, abs_tol=0.0) for form in forms for other in numbers):
