@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ....runtime.ir.program import Program
-from ....runtime.ir.types import Buffer, Node, Value
+from ....runtime.ir.types import Buffer, Node, Value, is_floating
 from ...results.cell_report import is_inside
 from ...sides.boundary_observer import own_key
 from ...sides.records import Key
@@ -35,6 +35,7 @@ class FlatProgram:
         self.program = with_computed_results(without_boundaries(program))
         self._ends: dict[str, Ends] = {}
         self._after: dict[tuple[Value, Value | None], frozenset[Value]] = {}
+        self._trained_by: dict[Value, frozenset[Value]] = {}
         self._position = {value: n for n, node in enumerate(self.program.nodes) for value in node.outputs}
 
     @cached_property
@@ -56,6 +57,16 @@ class FlatProgram:
                     reached.update(v for v in node.outputs if v is not but_not_by)
             known = self._after[value, but_not_by] = frozenset(reached - {value})
         return known
+
+    def trained_by(self, value: Value) -> frozenset[Value]:
+        """The values from which a gradient passes back to a value."""
+        if value not in self._trained_by:
+            reached = {value}
+            for node in self.program.nodes[self._position.get(value, 0) :]:
+                if node.op != "stop_gradient" and not reached.isdisjoint(node.inputs):
+                    reached.update(output for output in node.outputs if is_floating(output.dtype))
+            self._trained_by[value] = frozenset(reached - {value})
+        return self._trained_by[value]
 
     def path_of(self, node: Node) -> str:
         """The path that the file gives for a node; empty if it gives none."""

@@ -163,20 +163,25 @@ class PlaceFinder:
             if value not in taken:
                 arrays = self.file.values[value]
                 by_shape.setdefault(arrays[0].shape, []).append((value, norm_of(arrays)))
-        pairs: list[tuple[float, bool, int, Crossing, Value]] = []
+        agreeing: dict[Crossing, dict[Value, float]] = {}
         for tensor in self._unplaced():
-            hints = set(self._hints(tensor))
             for value, norm in by_shape.get(tensor.shape, []):
                 if not is_similar(norm, self.trials.norms[tensor]):
                     continue
                 apart = distance(self.file.values[value], tensor.arrays)
                 # a gain of 1 and a norm that is 1 at first are computed from parameters, which have all their digits
                 if apart <= (limit if tensor.varies or tensor.is_source else EXACT):
-                    pairs.append((max(apart, EXACT), value not in hints, self.file.rank[value], tensor, value))
-            if pairs and only_first:
+                    agreeing.setdefault(tensor, {})[value] = max(apart, EXACT)
+            if agreeing and only_first:
                 break
+        pairs: list[tuple[float, bool, bool, int, Crossing, Value]] = []
+        for tensor, values in agreeing.items():
+            hints, trained = set(self._hints(tensor)), self._trained_by_inputs(tensor, agreeing)
+            for value, apart in values.items():
+                passes_nothing = trained is not None and value not in trained
+                pairs.append((apart, value not in hints, passes_nothing, self.file.rank[value], tensor, value))
         must_feed = False
-        for _, _, _, tensor, value in sorted(pairs, key=lambda pair: pair[:3]):
+        for *_, tensor, value in sorted(pairs, key=lambda pair: pair[:4]):
             if tensor in self.places.of or value in taken:
                 continue
             taken.add(value)
@@ -185,6 +190,27 @@ class PlaceFinder:
                 self.file.fed[value] = tensor.arrays
                 must_feed = True
         return must_feed
+
+    def _trained_by_inputs(
+        self, tensor: Crossing, agreeing: Mapping[Crossing, Collection[Value]]
+    ) -> frozenset[Value] | None:
+        """Return the values from which a gradient passes back to what the Cell is given that returns a tensor.
+
+        A straight-through estimator returns the numbers of its codes, and the gradient passes to what it is given.
+
+        Args:
+            tensor: the tensor.
+            agreeing: the values that agree with tensors that have no place yet.
+
+        Returns:
+            The values; None if no gradient arrives at the tensor, or it isn't known where the Cell's inputs are.
+        """
+        calls = {key[:2] for key in tensor.keys if key.kind == OUTPUT and key.path}
+        given: list[Value] = []
+        for other in self.tensors if calls and tensor.trained else ():
+            if other.trained and any(key.kind == INPUT and key[:2] in calls for key in other.keys):
+                given += [self.places.of[other]] if other in self.places.of else agreeing.get(other, ())
+        return frozenset().union(*map(self.flat.trained_by, given)) if given else None
 
     def _hints(self, tensor: Crossing) -> list[Value]:
         """Return the values that are proposed for a tensor, or that the paths of the file's nodes give, in order."""

@@ -80,7 +80,9 @@ def test_a_number_that_was_folded_into_weights_is_named() -> None:
     assert cause.summary == "in batch_norm, eps is 0.001 in the candidate, 1e-05 in the reference"
 
 
-@pytest.mark.parametrize(("number", "is_there"), [(8.0, True), (0.125, True), (64.0, True), (7.0, False), (1.0, True), (-1.0, False)])
+@pytest.mark.parametrize(
+    ("number", "is_there"), [(8.0, True), (0.125, True), (64.0, True), (7.0, False), (1.0, True), (-1.0, False)]
+)
 def test_a_number_is_written_in_any_form(number: float, is_there: bool) -> None:
     assert is_written(number, [0.125, 3.0]) == is_there
 
