@@ -281,24 +281,14 @@ def compare(
     def plan(args: tuple[Any, ...], keywords: dict[str, Any]) -> Plan:
         return Plan(reference, candidate, args, keywords, chosen, stages, cells, weights)
 
-    if candidate_kind is Kind.JAX:
-        if reference_kind is not Kind.MODULE:
-            raise UsageError(f"a network in JAX is compared with a torch module, given {in_words(reference)}")
-
-        def judge_network(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
-            return compare_network_in_jax(plan(args, keywords), names, options)
-
-        more = (as_arguments(*arguments) for arguments in more_inputs)
-        report = judge_all_inputs((args, keywords), more, judge_network, chosen, stages)
-        add_coverage(report, report.sides[0], reference, args, keywords, chosen)
-        return report
+    if candidate_kind in (Kind.JAX, Kind.RECORDING) and reference_kind is not Kind.MODULE:
+        raise UsageError(f"{candidate_kind.value} is compared with a torch module, given {in_words(reference)}")
     if candidate_kind is Kind.RECORDING:
-        if reference_kind is not Kind.MODULE:
-            raise UsageError(f"a recording is compared with a torch module, given {in_words(reference)}")
         from .recordings.against import compare_with_recording
 
         return compare_with_recording(reference, candidate, args, keywords, names=names, progress=progress, **options)
-    if names is not None:
+    is_in_jax = candidate_kind is Kind.JAX
+    if names is not None and not is_in_jax:
         given = f"{in_words(candidate)}{candidate_hint(candidate)}"
         raise UsageError(f"names= is for the folder of a recording, or a network in JAX, given {given}")
     of_file = candidate_kind in ONNX or (candidate_kind is Kind.PROGRAM and is_imported(candidate))
@@ -320,6 +310,8 @@ def compare(
     def judge(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         if framework is not None:
             return compare_cell(plan(args, keywords), framework, load_weights is not False)
+        if is_in_jax:
+            return compare_network_in_jax(plan(args, keywords), names, options)
         if file is not None:
             return file.judge_inputs(args, keywords)
         if of_modules:
@@ -334,14 +326,15 @@ def compare(
         stages.stage("load weights", None)
     with weights_loaded(reference, candidate, args, keywords, load_weights, write_map) as loaded:
         report = judge_all_inputs((args, keywords), more, judge, chosen, stages)
-    if of_modules or framework is not None:
+    is_port = framework is not None or is_in_jax
+    if of_modules or is_port:
         add_coverage(report, report.sides[0], reference, args, keywords, chosen)
     report.notes += loaded
     if of_modules and load_weights is False and report.failed:
         report.notes += hint_at_loading(reference, candidate)
     if file is not None and not (chosen.fail_fast and report.failed):
         file.judge_at_other_sizes(report, args, keywords)
-    if framework is None and reference_kind is Kind.MODULE:
+    if reference_kind is Kind.MODULE and not is_port:
         report.notes += mode_notes(reference, chosen.train) + dtype_notes
     return report
 

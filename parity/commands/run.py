@@ -14,7 +14,6 @@ from ..support import files
 from ..support.progress import TerminalProgress
 from .arguments.declaring import ArgumentGroup, option
 from .arguments.groups import (
-    REPORTS,
     CauseSearch,
     Inputs,
     Judging,
@@ -77,7 +76,6 @@ class Processes(Provider):
 class Results(ReportsOnFailures):
     """What is written."""
 
-    title = REPORTS
     onnx_file: str | None = option(
         "--save-onnx", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
     )

@@ -7,6 +7,7 @@ from rich.text import Text
 from ..results.comparison import PASS, Comparison, worst_ratio
 from ..results.training_result import KINDS, TrainingResult
 from .detail import INDENT, cause_lines, digits_to_tell_apart, error_line, pluralize, unit_in_words, value_lines
+from .globs import join_names
 from .layout import Piece, Row, paragraph, tree_lines
 from .multiples import times
 
@@ -30,7 +31,7 @@ def training_lines(report: TrainingResult, width: int) -> list[Text]:
     lines = [*_table(report, width), Text()] if report.recipe and report.comparisons else []
     lines += _agreement(report, width) if report.ok else _differences(report, width)
     if report.recipe:
-        subject = f"{report.model}: {_join_names(report.sides)} against {REFERENCE}, {report.dtype}; {report.recipe}"
+        subject = f"{report.model}: {join_names(report.sides)} against {REFERENCE}, {report.dtype}; {report.recipe}"
         lines += paragraph(subject, width, INDENT)
     return lines + [line for note in report.notes for line in paragraph(f"note: {note}", width, INDENT, "yellow")]
 
@@ -89,7 +90,7 @@ def _differences(report: TrainingResult, width: int) -> list[Text]:
             lines += paragraph(f"{side}: {where}: {names}", width, INDENT)
         at_first = report.first
     if not report.recipe:
-        subject = f"{report.model}: {_join_names(report.sides)} against {REFERENCE}, {pluralize(report.steps, 'step')}"
+        subject = f"{report.model}: {join_names(report.sides)} against {REFERENCE}, {pluralize(report.steps, 'step')}"
         lines += paragraph(f"{subject}, {report.dtype}", width, INDENT)
         lines += paragraph(_loss_in_words(report), width, INDENT)
     for cause in report.causes:
@@ -131,7 +132,7 @@ def headline_in_words(report: TrainingResult) -> str:
     if report.recipe:
         differing = [side for side in report.sides if report.first_of(side)]
         verb = "differs" if len(differing) == 1 else "differ"
-        return f"Training parity fails{within}: {_join_names(differing)} {verb} from {REFERENCE}"
+        return f"Training parity fails{within}: {join_names(differing)} {verb} from {REFERENCE}"
     tensors = {c.tensor for c in report.failures if c.call == report.differing}
     of = len({c.tensor for c in report.comparisons})
     return f"The trainings differ from step {report.differing} on, in {len(tensors)} of {of} tensors"
@@ -139,10 +140,10 @@ def headline_in_words(report: TrainingResult) -> str:
 
 def _what_agrees(report: TrainingResult) -> str:
     if report.recipe:
-        return f"{_join_names(report.sides)} agree{'s' if len(report.sides) == 1 else ''}"
+        return f"{join_names(report.sides)} agree{'s' if len(report.sides) == 1 else ''}"
     kinds = {k: len({c.tensor for c in report.comparisons if c.kind == k}) for k in ("parameter", "buffer")}
     counts = [pluralize(number, kind) for kind, number in kinds.items() if number]
-    return f"{_join_names(counts + ['the loss'] * any(c.kind == 'loss' for c in report.comparisons))} agree"
+    return f"{join_names(counts + ['the loss'] * any(c.kind == 'loss' for c in report.comparisons))} agree"
 
 
 def worst_lines(failures: list[Comparison], width: int, tolerance: str) -> list[Text]:
@@ -167,7 +168,3 @@ def _name(c: Comparison) -> str:
 def _list_names(names: list[str]) -> str:
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     return f"{', '.join(names[:MAX_NAMES])}{more}"
-
-
-def _join_names(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

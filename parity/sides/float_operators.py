@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onnx import NodeProto
+
 STANDARD, MICROSOFT = "", "com.microsoft"
 
 Operator = tuple[str, str]
+
+
+def operator_of(node: NodeProto) -> Operator:
+    """The domain and the type of a node; the standard domain has two names."""
+    return STANDARD if node.domain == "ai.onnx" else node.domain, node.op_type
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from ...runtime.ir.types import FLOAT64
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
 from ..verdicts.judge import ROUNDING_FACTOR, epsilon
-from .float_operators import CONCAT, DYNAMIC, ON_CODES, QUANTIZE, QUANTIZED
+from .float_operators import CONCAT, DYNAMIC, ON_CODES, QUANTIZE, QUANTIZED, operator_of
 from .records import Array, Mismatch
 from .resolution import MAX_STEPS
 
@@ -30,7 +30,7 @@ FROM_THE_SAME = "though they are computed from the same codes"
 
 def is_quantized(model: onnx.ModelProto) -> bool:
     """Whether a model computes with the codes of quantizers."""
-    return any(_key(node) in QUANTIZED for graph in graphs_of(model.graph) for node in graph.node)
+    return any(operator_of(node) in QUANTIZED for graph in graphs_of(model.graph) for node in graph.node)
 
 
 class CodesOfFloat64:
@@ -50,7 +50,7 @@ class CodesOfFloat64:
         self.codes = [
             node.output[0]
             for node in model.graph.node
-            if _key(node) in CODE_PRODUCERS and node.input[0] not in stored and node.output[0] not in outputs
+            if operator_of(node) in CODE_PRODUCERS and node.input[0] not in stored and node.output[0] not in outputs
         ]
         self.approximate = {
             name for node in model.graph.node if node.op_type == "QLinearSoftmax" for name in node.output
@@ -148,7 +148,3 @@ class CodesOfFloat64:
 
 def _runtime_name(name: str) -> str:
     return f"{name} (as ONNX Runtime makes it)"
-
-
-def _key(node: onnx.NodeProto) -> tuple[str, str]:
-    return "" if node.domain == "ai.onnx" else node.domain, node.op_type

@@ -33,7 +33,7 @@ from ...sides.float_operators import (
     QUANTIZE,
     QUANTIZED,
     FloatOperator,
-    Operator,
+    operator_of,
 )
 from ...sides.records import Array
 from .block_weights import block_weight
@@ -86,14 +86,16 @@ class FloatForm:
         self._removed = RemovedActivations(float_model.graph, model.graph)
         float_names = {*self.tensors.protos, *self.tensors.constants}
         float_names |= {
-            original_name(name) for node in model.graph.node if _key(node) in RESULTS for name in node.output
+            original_name(name) for node in model.graph.node if operator_of(node) in RESULTS for name in node.output
         }
-        outputs = {name for node in model.graph.node if _key(node) not in RESULTS for name in node.output}
+        outputs = {name for node in model.graph.node if operator_of(node) not in RESULTS for name in node.output}
         self._outputs = {value.name for value in model.graph.output}
         self._renamed = {name: f"{name} (of the quantized file)" for name in (outputs & float_names) - self._outputs}
         nodes = topological_order(model.graph.node)
         self._scales_after = {
-            node.output[0]: self._stored.scale_behind(node) for node in nodes if _key(node) in INTEGER and node.output
+            node.output[0]: self._stored.scale_behind(node)
+            for node in nodes
+            if operator_of(node) in INTEGER and node.output
         }
         self._ones = {scale for scale in self._scales_after.values() if scale is not None}
         for node in nodes:
@@ -129,7 +131,7 @@ class FloatForm:
 
     def _convert(self, node: NodeProto) -> None:
         node = self._rename_tensors(node)
-        key = _key(node)
+        key = operator_of(node)
         if key in QUANTIZE:
             self._quantize(node)
         elif key in DEQUANTIZE:
@@ -374,7 +376,3 @@ class FloatForm:
             order = [*range(array.ndim - 2), array.ndim - 1, array.ndim - 2]
             self._graph.emit("Transpose", [name], transposed, node, perm=order)
         return transposed
-
-
-def _key(node: NodeProto) -> Operator:
-    return "" if node.domain == "ai.onnx" else node.domain, node.op_type

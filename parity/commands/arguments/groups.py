@@ -77,7 +77,6 @@ def probe_option(*, default: bool | None) -> Any:
 class Judging(JudgedDtype, Tolerances, Selection):
     """How two networks are judged that run here."""
 
-    title = JUDGE
     probe: bool | None = probe_option(default=None)
     strict: bool = option("--strict", is_flag=True, help="Fail if the sides are divided into Cells differently, too.")
     fail_fast: bool = option("--fail-fast", is_flag=True, help="Stop at the first failing Cell.")
@@ -150,8 +149,6 @@ class InputArrays(ArgumentGroup):
 @dataclass(frozen=True)
 class Inputs(InputArrays, InputShapes, Seed):
     """What networks are run on; a model file defines its inputs itself."""
-
-    title = INPUTS
 
 
 TRAIN_OR_EVAL = (
@@ -230,8 +227,6 @@ class ReportFiles(ArgumentGroup):
 class Reports(ReportFiles, Verbosity):
     """Where a report is shown."""
 
-    title = REPORTS
-
 
 @dataclass(frozen=True)
 class Reproduction(ArgumentGroup):
@@ -248,8 +243,6 @@ class Reproduction(ArgumentGroup):
 @dataclass(frozen=True)
 class ReportsOnFailures(ReportFiles, Reproduction, Verbosity):
     """Where a report is shown whose failures can be reproduced."""
-
-    title = REPORTS
 
 
 # --- Limits --------------------------------------------------------------------------------------------------------

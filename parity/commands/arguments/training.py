@@ -118,8 +118,6 @@ class ComparedSteps(ArgumentGroup):
 class ComparedTraining(ComparedSteps, Training):
     """Training that is compared."""
 
-    title = TITLE
-
 
 @dataclass(frozen=True)
 class RecordedSteps(ArgumentGroup):
@@ -141,8 +139,6 @@ class RecordedSteps(ArgumentGroup):
 @dataclass(frozen=True)
 class RecordedTraining(RecordedSteps, Training):
     """Training that is recorded."""
-
-    title = TITLE
 
 
 @dataclass(frozen=True)
@@ -171,5 +167,3 @@ class WrittenStep(ArgumentGroup):
 @dataclass(frozen=True)
 class WrittenTraining(WrittenStep, Training):
     """A step of training that is written."""
-
-    title = TITLE
