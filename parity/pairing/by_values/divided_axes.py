@@ -6,6 +6,7 @@ the axis are of one part is not told: with h heads, each part has every h-th blo
 
 from __future__ import annotations
 
+import itertools
 import math
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
@@ -14,13 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....runtime.ir.types import Value
-from ...correspondence.distances import Array, Arrays
+from ...correspondence.distances import ROUNDED, Array, Arrays, distance
 from ...correspondence.layouts import FEWEST_ELEMENTS, Layout, find_layout
 from .crossings import Crossing
 from .file_values import FileValues
 
 MOST_PARTS = 4
 MOST_HEADS = 128
+MOST_STACKED = 64
+"""The most parts of which each is at one place along an axis, such as heads, experts or steps."""
 SIMILAR = 1e-6
 """How far norms of equal tensors may be apart, relative to one of them."""
 
@@ -72,6 +75,38 @@ class DivisionFinder:
                     return Division(parts, axis + (heads > 1))
         return None
 
+    def stacked(self, tensor: Crossing, axis: int, taken: Collection[Value]) -> Division | None:
+        """Return the values, in any shape, that are a tensor at each place along an axis, and none of those taken."""
+        count, size = tensor.shape[axis], tensor.arrays[0].size // max(tensor.shape[axis], 1)
+        if not 2 <= count <= MOST_STACKED or size not in self.of_size:
+            return None
+        parts: dict[Value, Layout] = {}
+        for place in range(count):
+            pieces = [np.take(array, [place], axis) for array in tensor.arrays]
+            for value in self._similar(size, float(np.linalg.norm(pieces[0]))):
+                own = self.file.values[value][0].shape
+                layout = Layout(own, own, tuple(range(len(own))), pieces[0].shape)
+                if value not in parts and value not in taken and self._is_read(value, layout, pieces):
+                    parts[value] = layout
+                    break
+            else:
+                return None
+        return Division(list(parts.items()), axis)
+
+    def _is_read(self, value: Value, layout: Layout, pieces: Arrays) -> bool:
+        """Whether a value is what weights that were rounded to float32 return in a layout."""
+        arrays = self.file.values[value]
+        if any(array.shape != layout.source for array in arrays):
+            return False
+        return distance([layout.read(array) for array in arrays], pieces) <= ROUNDED
+
+    def _similar(self, size: int, norm: float) -> list[Value]:
+        """Return the values of a size and of nearly a norm, in order of computation."""
+        entries = self.of_size[size]
+        start = bisect_left(entries, norm * (1 - SIMILAR), key=lambda entry: entry[0])
+        within = itertools.takewhile(lambda entry: entry[0] <= norm * (1 + SIMILAR), entries[start:])
+        return [value for _, _, value in sorted(within, key=lambda entry: entry[1])]
+
     def _parts(
         self, tensor: Crossing, axis: int, heads: int, norms: Array, taken: Collection[Value]
     ) -> list[tuple[Value, Layout]] | None:
@@ -91,14 +126,7 @@ class DivisionFinder:
 
     def _value(self, piece: Arrays, norm: float, taken: Collection[Value]) -> tuple[Value, Layout] | None:
         """Return the first value that is a part in some layout, and the layout."""
-        entries = self.of_size[piece[0].size]
-        start = bisect_left(entries, norm * (1 - SIMILAR), key=lambda entry: entry[0])
-        similar = []
-        for entry in entries[start:]:
-            if entry[0] > norm * (1 + SIMILAR):
-                break
-            similar.append(entry[1:])
-        for _, value in sorted(similar, key=lambda entry: entry[0]):
+        for value in self._similar(piece[0].size, norm):
             arrays = self.file.values[value]
             layout = None if value in taken else _layout(arrays, piece)
             if layout is not None:

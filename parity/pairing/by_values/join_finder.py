@@ -8,10 +8,10 @@ import numpy as np
 
 from ....runtime.ir.types import Value
 from ....runtime.namespace import Namespace
-from ...correspondence.distances import EXACT, ROUNDED, distance
+from ...correspondence.distances import EXACT, distance
 from ...correspondence.layouts import Layout
 from .crossings import Crossing
-from .divided_axes import DivisionFinder
+from .divided_axes import MOST_STACKED, DivisionFinder
 from .equal_values import last_before_branch
 from .file_values import FileValues
 from .joined_values import Joined
@@ -19,8 +19,6 @@ from .loop_steps import values_of_turns
 
 PRODUCTS = ("linear", "matmul", "add", "conv")
 MOST_PARTS = 4
-MOST_STACKED = 64
-"""The most parts without the axis along which the module has them, such as heads or experts."""
 
 
 class JoinFinder:
@@ -43,9 +41,11 @@ class JoinFinder:
     def find(self, tensor: Crossing) -> Joined | None:
         """Return the parts of a tensor; None if the file doesn't have them."""
         for axis in reversed(range(len(tensor.shape))):
-            parts = self._parts(tensor, axis) or self._stacked(tensor, axis)
-            if parts is not None and self.taken.isdisjoint(parts):
+            if (parts := self._parts(tensor, axis)) is not None and self.taken.isdisjoint(parts):
                 return self._joined(parts, axis, tensor.shape)
+            if (stacked := self.division.stacked(tensor, axis, self.taken)) is not None:
+                self.taken.update(value for value, _ in stacked.parts)
+                return Joined.of(stacked.parts, axis, tensor.shape, self.names)
         for axis in range(len(tensor.shape)):
             divided = self.division.find(tensor, axis, self.taken)
             if divided is not None and self._have_one_input([value for value, _ in divided.parts]):
@@ -77,20 +77,6 @@ class JoinFinder:
                     if self.taken.isdisjoint(parts):
                         joined_values.append(self._joined(parts, axis, tensor.shape))
         return joined_values
-
-    def _stacked(self, tensor: Crossing, axis: int) -> tuple[Value, ...] | None:
-        """Return the values that are the tensor at each place along an axis."""
-        if not 2 <= tensor.shape[axis] <= MOST_STACKED:
-            return None
-        parts: list[Value] = []
-        for place in range(tensor.shape[axis]):
-            pieces = [np.take(array, place, axis) for array in tensor.arrays]
-            values = (v for v in self.of_shape.get(pieces[0].shape, []) if v not in parts)
-            same = next((v for v in values if distance(self.file.values[v], pieces) <= ROUNDED), None)
-            if same is None:
-                return None
-            parts.append(same)
-        return tuple(parts)
 
     def _parts(self, tensor: Crossing, axis: int) -> tuple[Value, ...] | None:
         size = tensor.shape[axis]

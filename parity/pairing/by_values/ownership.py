@@ -10,10 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ....runtime.ir.types import CellCall, Node, Value
+from ....runtime.ops.registry import get
 from ...results.cell_report import is_inside
 from ...sides.records import INPUT, OUTPUT, Key, Records
 from .crossings import Crossing, is_idle
-from .flat import COPYING, FlatProgram
+from .flat import FlatProgram
 from .moved_cells import Moves
 
 Events = list[tuple[int, Key, Value]]
@@ -172,7 +173,7 @@ def _obstacle(
     if not inside:
         return "the file computes nothing in it"
     entering = {place[key] for key in keys if key.kind == INPUT and key in place and crossing[key].varies}
-    moved = _with_copies(flat, entering)  # the first of several Cells owns what all of them need, and each gets a copy
+    moved = _with_moved(flat, entering)  # the first of several Cells owns what all of them need, and each gets a copy
     using = (node for value in moved for node in flat.consumers.get(value, ()) if node in ownership.owner)
     if entering and not any(ownership.is_inside(ownership.owner[node], number) for node in using):
         return "the file computes it together with another Cell"
@@ -193,12 +194,12 @@ def _moved_into(ownership: Ownership, number: int, moves: Moves) -> str:
     return "" if all(is_inside(other, path) for other in moved) else "the file computes another Cell in it"
 
 
-def _with_copies(flat: FlatProgram, values: Collection[Value]) -> set[Value]:
-    """Return values with those that hold them in another layout."""
+def _with_moved(flat: FlatProgram, values: Collection[Value]) -> set[Value]:
+    """Return values with those that have their elements in other places, or some of them: the steps of a sequence."""
     reached, waiting = set(values), list(values)
     while waiting:
         for node in flat.consumers.get(waiting.pop(), ()):
-            if node.op in COPYING and node.outputs[0] not in reached:
+            if get(node.op).traits.moves == "first" and node.outputs[0] not in reached:
                 reached.add(node.outputs[0])
                 waiting.append(node.outputs[0])
     return reached

@@ -100,3 +100,40 @@ def test_a_last_state_that_is_returned_does_not_get_past_the_layer(leak: float, 
     report = parity.compare(module, SteppingTagger(module, leak), (torch.randn(2, 4, WIDTH),), seed=0)
     assert report.failing == failing, str(report)
     assert not any("gradients not judged by themselves" in note for note in report.notes), str(report)
+
+
+class Sums(nn.Module):
+    """Gated sums of all that came before, by heads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.out = nn.LayerNorm(4), nn.Linear(6, 4)
+        self.value, self.gate = nn.Linear(4, 6, bias=False), nn.Linear(4, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm(x)
+        return self.out(self.gate(x).sigmoid() * self.value(x).cumsum(1))  # type: ignore[no-any-return]
+
+
+class SteppingSums(nn.Module):
+    """The same step by step, with heads of their own."""
+
+    def __init__(self, like: Sums) -> None:
+        super().__init__()
+        self.scale, self.doors, self.last = like.norm, like.gate, like.out
+        self.heads = nn.Parameter(like.value.weight.detach().view(2, 3, 4).clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, state, results = self.scale(x), x.new_zeros(len(x), 2, 3), []
+        for step in x.unbind(1):
+            state = state + torch.einsum("bw,hkw->bhk", step, self.heads)
+            results.append(self.last(self.doors(step).sigmoid() * state.flatten(1)))
+        return torch.stack(results, 1)
+
+
+def test_layers_that_a_port_applies_to_each_step_are_judged_by_themselves() -> None:
+    torch.manual_seed(0)
+    module = Sums()
+    report = parity.compare(module, SteppingSums(module), (torch.randn(2, 5, 4),), probe=False)
+    assert report.ok, str(report)
+    assert all(report.cells[path].comparisons for path in ("norm", "value", "gate", "out")), str(report)
