@@ -1,4 +1,8 @@
-"""DINOv2 with registers and its head, against one with layer scales in the weights, and q, k, v and gates apart."""
+"""DINOv2 with registers and its head, against one with layer scales in the weights, and q, k, v and gates apart.
+
+A bias that isn't scaled is one of the last product inside `attn` and a factor of `ls1` beside it. The port has one
+product for both, which returns neither what `attn` nor what `ls1` returns: the block is the smallest Cell around them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A retentive network in its parallel form, against the recurrence that decoding uses."""
+"""A retentive network in its parallel form, against the recurrence that decoding uses.
+
+Where queries and keys are exchanged, the port's one product of both may have exchanged rows, or be unbound in the wrong
+order. Both are the same function, so that `retention` holds the fault as much as the projections in it.
+"""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ ALSO_RIGHT = {
     ("translator/annotated", "scale of the embeddings left out"): "tgt_embed",
     ("falcon/grouped", "q, k and v one after the other"): inside(H, "self_attention"),
     ("mixtral/dense", "softmax over all experts, not renormalized"): inside(LLAMA, "mlp"),
+    ("retnet/recurrent", "q and k exchanged"): inside(LAYERS, "retention"),
 }
 
 FAULTS = [

@@ -27,6 +27,7 @@ ALSO_RIGHT = {
     ("swin/microsoft", "distances the other way"): inside(SWIN, "attention"),
     ("adm/by name", "q, k and v not by heads"): inside(ADM_ATTENTIONS, "attention"),
     ("segment/maps", "features joined in the other order"): "decode_head",
+    ("dino/folded", "bias not scaled"): BLOCKS,
 }
 
 FAULTS = [
