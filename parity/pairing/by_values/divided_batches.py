@@ -26,6 +26,7 @@ from .divided_products import PART
 from .file_values import FileValues
 from .flat import without_idle_nodes
 from .sections import Cut, find_cuts
+from .sliced_joins import with_slices_of_parts
 from .views import has_known_sizes
 
 MOST_NODES = 2000
@@ -184,7 +185,7 @@ class _Division:
         parameters = {**self.before.parameters, **self.parameters}
         constants = (*self.before.constants, *self.constants)
         whole = self.before.replace(nodes=tuple(nodes), parameters=parameters, constants=constants)
-        return without_idle_nodes(whole, self.kept)
+        return without_idle_nodes(with_slices_of_parts(whole), self.kept)
 
     def _slices(self, value: Value, cell: int, source: Source | None) -> Iterator[Node]:
         """Yield the nodes that take a value's parts; those of stored numbers are stored themselves."""

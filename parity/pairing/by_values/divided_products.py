@@ -64,7 +64,7 @@ class Part:
 def divide_products(program: Program, places: Collection[Value]) -> Program:
     """Return a program in which tensors at places that are parts of a product are products of their own.
 
-    Parts must have no features in common, and nothing else may use the weight.
+    Parts must have no features in common, and nothing else may use the weight. What is read from a part stays that.
     """
     parts: dict[Value, dict[Value, Part]] = {}
     products: dict[Value, Product] = {}
@@ -74,7 +74,7 @@ def divide_products(program: Program, places: Collection[Value]) -> Program:
             if value is not None:
                 uses[value] = uses.get(value, 0) + 1
     for value in dict.fromkeys(places):
-        whole = _moved(program, value)
+        *_, whole = (value, *_origins(program, value))
         product = _product(program, whole) if whole is not value else None
         if product is not None and all(uses[stored] == 1 for stored, _ in product.stored):
             part = _part(program, product, value)
@@ -82,17 +82,18 @@ def divide_products(program: Program, places: Collection[Value]) -> Program:
                 products[whole] = product
                 parts.setdefault(whole, {})[value] = part
     for whole, of_product in parts.items():
-        taken = np.concatenate([part.features for part in of_product.values()])
+        own = [part for value, part in of_product.items() if of_product.keys().isdisjoint(_origins(program, value))]
+        taken = np.concatenate([part.features for part in own])
         if len(np.unique(taken)) == len(taken):
-            program = _Division(program, products[whole], list(of_product.values()), places).program()
+            program = _Division(program, products[whole], own, places).program()
     return program
 
 
-def _moved(program: Program, value: Value) -> Value:
-    """Return the value of which a value has elements in another order, through any number of nodes."""
+def _origins(program: Program, value: Value) -> Iterator[Value]:
+    """Yield the values of which a value has elements in another order, the nearest first."""
     while (node := program.producers.get(value)) is not None and node.op in MOVING and node.inputs[0] is not None:
         value = node.inputs[0]
-    return value
+        yield value
 
 
 def _product(program: Program, value: Value) -> Product | None:
