@@ -239,9 +239,9 @@ def compare(
             `parity.weights.overrides`.
         names: for a recording, a TOML file that says what the module's Cells and parameters are called there
             (docs/recordings.md).
-        load_weights: compare with the weights of a torch module in the candidate, a torch module or a Cell, which gets
-            its own back afterwards. True finds by the structure of both which weights belong where; a path is that of
-            a map file (docs/weights.md) that says it.
+        load_weights: compare with the weights of a torch module in the candidate, a torch module, a Cell or a network
+            in JAX, which has its own again afterwards. True finds by the structure of both which weights belong where;
+            a path is that of a map file (docs/weights.md) that says it.
         write_map: path of a new map file, to write what `load_weights=True` finds.
         more_inputs: further positional and keyword inputs; as for `check`.
         progress: receives the stages of the run.
@@ -322,14 +322,13 @@ def compare(
         return judge_sides(reference_side, [side], chosen, stages, rounded)
 
     more = (as_arguments(*arguments) for arguments in more_inputs)
-    if load_weights is not False:
-        stages.stage("load weights", None)
-    with weights_loaded(reference, candidate, args, keywords, load_weights, write_map) as loaded:
+    with weights_loaded(reference, candidate, args, keywords, load_weights, write_map, stages) as loaded:
+        candidate = loaded.network
         report = judge_all_inputs((args, keywords), more, judge, chosen, stages)
     is_port = framework is not None or is_in_jax
     if of_modules or is_port:
         add_coverage(report, report.sides[0], reference, args, keywords, chosen)
-    report.notes += loaded
+    report.notes += loaded.notes
     if of_modules and load_weights is False and report.failed:
         report.notes += hint_at_loading(reference, candidate)
     if file is not None and not (chosen.fail_fast and report.failed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,23 @@ from ..pairing.by_structure.ports import port_of
 from ..sides.kinds import Kind
 from ..sides.opening import kind_of
 from ..support.files import require_writable, write_text
+from ..support.progress import Progress
 
 ALIKE = 0.02
 """How much two networks may differ in the number of their weights, relative to it, that may be the same."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A candidate with the weights with which it is compared.
+
+    Attributes:
+        network: the candidate.
+        notes: how its weights were found, and what wasn't; empty if it has its own.
+    """
+
+    network: Any
+    notes: list[str]
 
 
 @contextlib.contextmanager
@@ -30,23 +45,26 @@ def weights_loaded(
     kwargs: Mapping[str, Any],
     load_weights: bool | str | PathLike[str],
     write_map: str | PathLike[str] | None,
-) -> Iterator[list[str]]:
-    """Within the context, the candidate has the reference's weights, if that is asked for; yields notes on them.
+    progress: Progress,
+) -> Iterator[Loaded]:
+    """Within the context, the candidate has the reference's weights, if that is asked for.
 
     Args:
         reference: a torch module.
-        candidate: a torch module or a Cell; it has its own weights again afterwards.
+        candidate: a torch module, a Cell or a network in JAX; it has its own weights again afterwards.
         args: positional arguments of both.
         kwargs: keyword arguments.
         load_weights: True to find by structure which weights belong where, or the path of a map file that says it.
         write_map: path of the map file to write.
+        progress: receives the stage.
 
     Raises:
         UsageError: a network can't be captured, or the map doesn't fit.
     """
     if load_weights is False:
-        yield []
+        yield Loaded(candidate, [])
         return
+    progress.stage("load weights", None)
     port = port_of(candidate)
     assert port is not None, "require_loadable refuses others"
     loading = (
@@ -57,8 +75,8 @@ def weights_loaded(
     if write_map is not None:
         write_text(write_map, loading.text())
         loading.notes.append(f"the map was written to {fspath(write_map)}")
-    with port.given(loading.arrays):
-        yield loading.notes
+    with port.given(loading.arrays) as network:
+        yield Loaded(network, loading.notes)
 
 
 def require_loadable(
@@ -71,8 +89,9 @@ def require_loadable(
         require_new_map(write_map)
     if load_weights is not False and (kind_of(reference) is not Kind.MODULE or port_of(candidate) is None):
         raise UsageError(
-            f"weights are loaded from a torch module into a torch module or a Cell, given {type(reference).__name__} "
-            f"and {type(candidate).__name__}\n  what to do: load the weights in the candidate's own code"
+            f"weights are loaded from a torch module into a torch module, a Cell or a network in JAX, given "
+            f"{type(reference).__name__} and {type(candidate).__name__}\n"
+            "  what to do: load the weights in the candidate's own code"
         )
 
 

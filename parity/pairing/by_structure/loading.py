@@ -11,6 +11,7 @@ import torch
 
 from ....converter.structure.program_names import named_parameters
 from ....runtime.errors import CellbridgeError, UsageError
+from ....runtime.ir.program import Program
 from ....runtime.programs.call import as_array
 from ....runtime.tree import match_call
 from ...report.globs import list_names
@@ -22,9 +23,12 @@ from ...weights.map_file import read_map
 from ...weights.map_text import map_text
 from ...weights.port_map import port_arrays
 from ..by_values.crossings import other_sample
+from ..by_values.flat import without_boundaries
 from .describing import describe
+from .joined_data import with_products_apart
 from .network import Network
 from .ports import ModulePort, Port, names_of_tied, tensors_of
+from .recurrences import layers_in, with_steps
 from .reference import Reference
 from .state import Result
 from .symmetry import Exchange, exchanges
@@ -79,7 +83,7 @@ def load_by_structure(
     """
     second_sample = other_sample(args, kwargs)
     samples: list[Arguments] = [(args, kwargs), *([second_sample] if second_sample is not None else [])]
-    networks = [_network("reference", ModulePort(reference), samples), _network("candidate", candidate, samples)]
+    networks = _networks(ModulePort(reference), candidate, samples)
     try:
         of_reference = _reference(networks)
         walk = Walk(of_reference, networks[1])
@@ -167,10 +171,28 @@ def load_by_map(reference: torch.nn.Module, candidate: Port, path: str | PathLik
     return Loading(arrays, notes)
 
 
-def _network(name: str, network: Port, samples: list[Arguments]) -> Network:
-    args, kwargs = samples[0]
+def _networks(reference: Port, candidate: Port, samples: list[Arguments]) -> list[Network]:
+    """Return both networks; what one computes step by step, or in parts, isn't a whole in the other."""
+    programs = [_captured("reference", reference, samples[0]), _captured("candidate", candidate, samples[0])]
+    if layers_in(programs[0]) != layers_in(programs[1]):
+        programs = [with_steps(program) for program in programs]
+    apart = [with_products_apart(*programs), with_products_apart(*reversed(programs))]
+    return [_network(name, p, samples) for name, p in zip(("reference", "candidate"), apart, strict=True)]
+
+
+def _captured(name: str, network: Port, sample: Arguments) -> Program:
+    args, kwargs = sample
     try:
         program = network.capture(args, kwargs)
+        if program.symbol_readings:
+            raise UsageError("sizes of its tensors depend on numbers that it computes")
+    except CellbridgeError as error:
+        raise _refusal(f"the {name} can't be followed", error) from error
+    return without_boundaries(program)
+
+
+def _network(name: str, program: Program, samples: list[Arguments]) -> Network:
+    try:
         return Network(
             program, [[as_array(tensor) for tensor in match_call(program.arguments, *sample)] for sample in samples]
         )

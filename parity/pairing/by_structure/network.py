@@ -17,12 +17,12 @@ from ....runtime.ops.registry import evaluate, get
 from ....runtime.programs.interpreter import FAILURES, failure
 from ...dtypes import cast_floating
 from ...sides.records import Array
-from ..by_values.flat import without_boundaries
 from .elementary import elementary
 from .learned_inputs import NUMBERS, with_learned_inputs
 from .rewriting import consumers_of, static_values
 from .written_norms import with_norms_in_one_form
 from .written_sums import with_sums_at_layers
+from .zeros import without_zeros
 
 MOST_KEPT = 1 << 16
 """The most elements of a tensor whose places are kept; those of larger ones are found anew when they are needed."""
@@ -46,7 +46,7 @@ class Trace:
 
 
 class Network:
-    """A program of known sizes in float64.
+    """A program of known sizes and without boundaries, in float64.
 
     Attributes:
         program: in elementary steps, without boundaries.
@@ -54,15 +54,13 @@ class Network:
         samples: its inputs on each sample.
 
     Raises:
-        UsageError: it has sizes that only a run determines, or draws random numbers.
+        UsageError: it draws random numbers.
     """
 
     def __init__(self, program: Program, samples: Sequence[Sequence[Array]]) -> None:
-        if program.symbol_readings:
-            raise UsageError("sizes of its tensors depend on numbers that it computes")
         if any(get(node.op).traits.draws for node in program.nodes):
             raise UsageError("it draws random numbers")
-        divided = with_learned_inputs(elementary(without_boundaries(program).astype("float64")))
+        divided = with_learned_inputs(without_zeros(elementary(program.astype("float64"))))
         self.program = with_norms_in_one_form(with_sums_at_layers(divided))
         self.samples = [[cast_floating(array, FLOAT64) for array in arrays] for arrays in samples]
         if len(divided.inputs) > len(program.inputs):

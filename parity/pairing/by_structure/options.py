@@ -15,7 +15,7 @@ from .features import Arrays, same_features
 from .fillings import Filling, Option
 from .joined_tables import readings, rows_of
 from .network import Network, Trace
-from .pieces import Piece, Role, head_sizes, pieces_of
+from .pieces import Piece, Role, head_sizes, is_in_order, pieces_of
 from .reference import Key, Offer, Reference
 from .units import MATRIX, OTHER, TABLE, VECTOR, Unit
 from .vectors import same_elements, same_shape
@@ -85,6 +85,16 @@ class Options:
             whole = Piece(np.arange(unit.size), self.pieces(unit)[0].role)
             ranked = self._filled(unit, trace, whole, parts, data)
         return _sorted(ranked, taken)
+
+    def zeros(self, unit: Unit) -> list[Option]:
+        """Return the option that a vector which is added to a value of the reference is zero."""
+        trace = self.network.trace(unit.operand)
+        matrix = next((original for original in self.reference.units if original.kind == MATRIX), None)
+        if trace is None or trace.signature or matrix is None or unit.kind != VECTOR or unit.node.op != "add":
+            return []
+        places = unit.canonical(trace.places).reshape(-1)
+        numbers = self.reference.zeros(matrix, len(places))
+        return [Option((Filling(trace.name, *_inside(places, numbers)),), frozenset(), True)]
 
     def joined(self, unit: Unit, data: Arrays) -> list[Option]:
         """Return the options that fill a table with several of the reference's, one below the other."""
@@ -230,7 +240,7 @@ class Options:
                     if bias is not None and bias_places is not None:
                         numbers = self.reference.zeros(part.unit, len(features)) if offer.bias is None else offer.bias
                         fillings.append(Filling(bias.name, bias_places, numbers if order is None else numbers[order]))
-                    fits = len(self.reference.pieces(part.unit)) == len(self.pieces(unit))
+                    fits = is_in_order(self.pieces(unit), self.reference.pieces(part.unit))
                     option = Option(tuple(fillings), part.taken, number > 0 or columns > 0, fits)
                     is_other = part.role != piece.role
                     yield (lacking, option.is_reordered, is_other, places_of.setdefault(part.unit, place), deep), option

@@ -6,7 +6,7 @@ those are that a rotary embedding turns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +39,12 @@ def pieces_of(network: Network, unit: Unit) -> list[Piece]:
     if unit.kind not in (MATRIX, TABLE):
         return [Piece(np.arange(unit.size))]
     return _Pieces(network, unit).pieces()
+
+
+def is_in_order(pieces: Sequence[Piece], originals: Sequence[Piece]) -> bool:
+    """Whether two products have as many pieces, and what uses them doesn't say that they are in another order."""
+    roles, of_originals = ([piece.role for piece in product] for product in (pieces, originals))
+    return len(roles) == len(of_originals) and (roles == of_originals or sorted(roles) != sorted(of_originals))
 
 
 def head_sizes(network: Network, unit: Unit) -> list[int]:
@@ -110,6 +116,15 @@ class _Pieces:
         if node.outputs[0] in self.network.program.outputs:
             self._end(result, ("result", 0))
 
+    def _is_taken_apart(self, node: Node) -> bool:
+        """Whether only parts of a node's result are used, perhaps after a function of each element."""
+        following = self.network.consumers.get(node.outputs[0], [])
+        return bool(following) and all(
+            user.op == "slice"
+            or (len(user.inputs) == 1 and get(user.op).traits.elementwise and self._is_taken_apart(user))
+            for user in following
+        )
+
     def _through(self, node: Node, numbers: dict[int, Array]) -> Array | None:
         """Return the features in a node's result; None if it isn't linear in them."""
         traits = get(node.op).traits
@@ -131,8 +146,11 @@ class _Pieces:
             first, second = (self._broadcast(node, numbers[p]) for p in (0, 1))
             self._unite_pairs(first, second)
             return np.where(first >= 0, first, second)
-        if node.op in ("add", "sub") and are_static:
+        if node.op in ("add", "sub") and (are_static or self._is_taken_apart(node)):
             return self._broadcast(node, next(iter(numbers.values())))
+        if traits.elementwise and len(node.inputs) == 1 and self._is_taken_apart(node):
+            self._set_roles(numbers[0], (node.op, 0))
+            return numbers[0]
         return None
 
     def _static(self, value: Value) -> Array:
@@ -147,9 +165,12 @@ class _Pieces:
         inside = features >= 0
         features = features[inside][np.argsort(first[inside])]
         self.order.update(dict.fromkeys(features.tolist()))
-        for feature in features.tolist():
-            self.roles.setdefault(feature, role)
+        self._set_roles(features, role)
         self._unite(features.tolist())
+
+    def _set_roles(self, features: Array, role: Role) -> None:
+        for feature in np.unique(features[features >= 0]).tolist():
+            self.roles.setdefault(feature, role)
 
     def _unite_pairs(self, first: Array, second: Array) -> None:
         pairs = np.unique(np.stack([first.reshape(-1), second.reshape(-1)]), axis=1)

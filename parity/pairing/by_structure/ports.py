@@ -1,4 +1,4 @@
-"""Networks that can be given other weights for a while: torch modules, and Cells of the runtime."""
+"""Networks that can be given other weights for a while: torch modules, Cells of the runtime, networks in JAX."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Port(Protocol):
     def capture(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
         """Return its program in float32; raise `CellbridgeError` if it can't be captured."""
 
-    def given(self, arrays: Mapping[str, Array]) -> contextlib.AbstractContextManager[None]:
-        """Within the context, it has these tensors; afterwards its own again."""
+    def given(self, arrays: Mapping[str, Array]) -> contextlib.AbstractContextManager[Any]:
+        """Within the context, the network that it yields has these tensors; afterwards it has its own again."""
 
 
 class ModulePort:
@@ -54,12 +54,12 @@ class ModulePort:
         return capture_program(self.module, args, dict(kwargs), None, "float32", False, copy=False)
 
     @contextlib.contextmanager
-    def given(self, arrays: Mapping[str, Array]) -> Iterator[None]:
-        """Within the context, it has these tensors; afterwards its own again."""
+    def given(self, arrays: Mapping[str, Array]) -> Iterator[Any]:
+        """Within the context, the network has these tensors; afterwards its own again."""
         before = {name: self._tensors[name].detach().clone() for name in arrays}
         try:
             self._copy({name: torch.as_tensor(array) for name, array in arrays.items()})
-            yield
+            yield self.module
         finally:
             self._copy(before)
 
@@ -91,12 +91,12 @@ class CellPort:
         )
 
     @contextlib.contextmanager
-    def given(self, arrays: Mapping[str, Array]) -> Iterator[None]:
-        """Within the context, it has these tensors; afterwards its own again."""
+    def given(self, arrays: Mapping[str, Array]) -> Iterator[Any]:
+        """Within the context, the network has these tensors; afterwards its own again."""
         before = {name: self._by_name[name].asnumpy().copy() for name in arrays}
         try:
             self._set(arrays)
-            yield
+            yield self.cell
         finally:
             self._set(before)
 
@@ -106,9 +106,18 @@ class CellPort:
 
 
 def port_of(network: Any) -> Port | None:
-    """Return a network as one that can be given other weights; None if it can't."""
-    if kind_of(network) is Kind.MODULE:
+    """Return a network as one that can be given other weights; None if it can't.
+
+    Raises:
+        UsageError: it is a network in JAX, which isn't installed.
+    """
+    kind = kind_of(network)
+    if kind is Kind.MODULE:
         return ModulePort(network)
+    if kind is Kind.JAX:
+        from .jax_ports import JaxPort
+
+        return JaxPort(network)
     return CellPort(network) if isinstance(network, Cell) else None
 
 

@@ -12,6 +12,7 @@ from ....runtime.ir.types import Node, Value, is_floating
 from ....runtime.ops.registry import get
 from ...sides.records import Array
 from ...weights.computed import Computed
+from .added_biases import AddedBiases
 from .agreement import ValueIndex
 from .network import MOST_KEPT, Network, Signature
 from .pieces import Piece, head_sizes, pieces_of
@@ -81,8 +82,18 @@ class Reference:
     def pieces(self, unit: Unit) -> list[Piece]:
         """Return the pieces of a unit's product."""
         if unit not in self._pieces:
-            self._pieces[unit] = pieces_of(self.network, unit)
+            self._pieces[unit] = pieces_of(self.network, self._in_use(unit))
         return self._pieces[unit]
+
+    def _in_use(self, unit: Unit) -> Unit:
+        """Return a unit with the same weights whose result is used, if a unit's isn't."""
+        if self.network.consumers.get(unit.output) or unit.output in self.network.program.outputs:
+            return unit
+        operands = unit.operand, unit.bias_operand
+        same = [
+            u for u in self.units if (u.operand, u.bias_operand) == operands and self.network.consumers.get(u.output)
+        ]
+        return same[-1] if same else unit
 
     def key(self, unit: Unit, feature: int = 0) -> Key:
         """Return what tells a feature of a unit from those of others, in whatever way it is folded."""
@@ -126,6 +137,24 @@ class Reference:
         yield plain
         if unit.kind in (MATRIX, TABLE) and not port_signature:
             yield from self._folded(unit, plain)
+        if unit.kind == MATRIX:
+            yield from self._with_added_biases(unit, plain)
+
+    def _with_added_biases(self, unit: Unit, plain: Offer) -> Iterator[Offer]:
+        """Yield offers with a bias that is added to another product, and then to this one's result."""
+        own = self._name(unit.bias_operand)
+        for name in self.added_biases.of(self._in_use(unit)):
+            if self.network.stored[name].shape != (unit.size,) or (plain.bias is not None and own is None):
+                continue
+            source = name if own is None else Computed("sum", (own, name))
+            if isinstance(source, Computed):
+                self.sources.computed(source)
+            yield Offer(plain.weight, self.sources.numbers(source, np.arange(unit.size)))
+
+    @cached_property
+    def added_biases(self) -> AddedBiases:
+        """The biases that are added to the results of other products."""
+        return AddedBiases(self.network, self.units)
 
     def numbers(self, value: Value, port_signature: Signature) -> Array | None:
         """Return the numbers of what a port's tensor must hold in place of a value; None if no tensor does."""

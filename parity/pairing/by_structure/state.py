@@ -60,6 +60,8 @@ class Choice:
         before: the state before.
         options: those left, the best first.
         spare: those left that only exchange rows, without that more agrees.
+        is_guess: whether what enters the unit meets no vector in the reference, though it is a value there: then the
+            choices before it are more likely to be wrong.
     """
 
     unit: Unit
@@ -67,6 +69,7 @@ class Choice:
     before: State
     options: list[Option]
     spare: list[Option] = field(default_factory=list)
+    is_guess: bool = False
 
 
 @dataclass

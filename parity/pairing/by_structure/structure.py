@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ....runtime.ir.types import Value
 from .units import MATRIX, TABLE, Unit
 
 SKIP = 1.0
@@ -30,7 +31,7 @@ class Partners:
     def __init__(self, reference: Sequence[Unit], candidate: Sequence[Unit]) -> None:
         self.reference = reference
         self.candidate = candidate
-        self.aligned = _align(reference, candidate)
+        self.aligned = _align(_first_uses(reference), _first_uses(candidate))
 
     def of(self, unit: Unit) -> list[Unit]:
         """Return the units of the reference that may do a unit's work: its partners, then others, the nearest first."""
@@ -42,6 +43,14 @@ class Partners:
     def sorted(self, unit: Unit, originals: Sequence[Unit]) -> list[Unit]:
         """Return units of the reference with those first whose names are a unit's."""
         return sorted(originals, key=lambda original: _leaf(original) != _leaf(unit))
+
+
+def _first_uses(units: Sequence[Unit]) -> list[Unit]:
+    """Return units without those that have the weights of one before: a loop uses its cell's again and again."""
+    uses: dict[tuple[Value, str, Value | None], Unit] = {}
+    for unit in units:
+        uses.setdefault((unit.operand, unit.kind, unit.bias_operand), unit)
+    return list(uses.values())
 
 
 def _leaf(unit: Unit) -> str:

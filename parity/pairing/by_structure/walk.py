@@ -26,7 +26,7 @@ from .state import Choice, Result, State, Stored, in_shape
 from .structure import Partners
 from .units import MATRIX, OTHER, TABLE, VECTOR, Unit, units_of
 
-MOST_RETURNS = 60
+MOST_RETURNS = 80
 """How often the walk goes back for one value that doesn't agree."""
 MOST_TRIED = 40
 """The most options of a choice that are tried."""
@@ -165,15 +165,30 @@ class Walk:
             options = self.options.joined(unit, data)
             if options:
                 return self._choose(state, Choice(unit, None, state, options)), True
+        is_sure = unit.data is not None and state.agrees.get(unit.data, False)
         for originals, entering in ((known, data), (self.partners.of(unit), None)):
             options = self.options.whole(unit, originals, entering, state.taken)
-            if not any(option.fits and option.taken.isdisjoint(state.taken) for option in options):
-                in_pieces = self._fill_pieces(state, unit, originals, entering)
-                if in_pieces is not None:
-                    return in_pieces, True
-            if options:
-                return self._choose(state, Choice(unit, None, state, options)), True
+            if not known and is_sure:
+                options += self.options.zeros(unit) if originals is not known else []
+            fits = any(option.fits and option.taken.isdisjoint(state.taken) for option in options)
+            stack = list(self.stack)
+            is_guess = not known and unit.kind in (VECTOR, OTHER) and (is_sure or self._follows_guess(unit))
+            whole = self._choose(state, Choice(unit, None, state, options, is_guess=is_guess)) if options else None
+            if whole is not None and fits and whole.apart == state.apart:
+                return whole, True
+            stack_of_whole, self.stack = self.stack, stack
+            in_pieces = self._fill_pieces(state, unit, originals, entering)
+            if in_pieces is not None and not (whole is not None and fits and whole.agreeing >= in_pieces.agreeing):
+                return in_pieces, True
+            if whole is not None:
+                self.stack = stack_of_whole
+                return whole, True
         return self._end(state.copy(), unit), False
+
+    def _follows_guess(self, unit: Unit) -> bool:
+        """Whether what enters a unit depends on a guess."""
+        bits = 0 if unit.data is None else self.ancestors.get(unit.data, 0)
+        return any(choice.is_guess and bits >> choice.unit.number & 1 for choice in self.stack)
 
     def _fill_pieces(
         self, state: State, unit: Unit, originals: Sequence[Unit], entering: Sequence[Array] | None
@@ -257,7 +272,7 @@ class Walk:
         left += [option for number, option in enumerate(options) if number not in tried and not option.is_reordered]
         spare = [option for option in options if option not in left and option is not options[results[0][1]]]
         if left or spare:
-            self.stack.append(Choice(choice.unit, choice.piece, state, left, spare))
+            self.stack.append(Choice(choice.unit, choice.piece, state, left, spare, choice.is_guess))
         return results[0][2]
 
     def _with(self, choice: Choice, option: Option) -> State | None:
@@ -318,7 +333,8 @@ class Walk:
             self.best = (state.agreeing, state, list(self.stack))
         while self.returns < MOST_RETURNS:
             relevant = [choice for choice in self.stack if bits >> choice.unit.number & 1]
-            choice = next((c for c in reversed(relevant) if c.options), None)
+            choice = next((c for c in reversed(relevant) if c.options and not c.is_guess), None)
+            choice = choice or next((c for c in reversed(relevant) if c.options), None)
             choice = choice or next((c for c in reversed(relevant) if c.spare), None)
             if choice is None:
                 break

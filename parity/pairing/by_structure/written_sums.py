@@ -115,7 +115,7 @@ class _Biases(Rewriting):
             return None
         if node.op in PRODUCTS and node.inputs[1] in self.static:
             return [node]
-        if node.op not in (*MOVES, "add"):
+        if node.op not in (*MOVES, "add") or (node.op == "add" and self._adds_stored(node)):
             return None
         for operand in reversed(node.inputs):
             if (
@@ -127,6 +127,9 @@ class _Biases(Rewriting):
                 if path is not None:
                     return [*path, node]
         return None
+
+    def _adds_stored(self, node: Node) -> bool:
+        return any(value in self.static and value in self.dependent for value in node.inputs if value is not None)
 
     def _order(self, node: Node, product: Node, steps: Sequence[Node], bias: Value) -> Array | None:
         """Return the element of a stored operand that is added to each feature of a product; None if that isn't so."""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
+from ....converter.jax_in.importing import name_of_leaf
 from ..jax_side import JaxSide, is_equinox, is_linen, is_nnx
+from .leaves import is_floating
 from .observer import Observer
 
 COLLECTIONS = ("params", "batch_stats")
@@ -74,18 +79,51 @@ def other_names(side: JaxSide) -> dict[str, str]:
     return aliases
 
 
-def _of_nnx(network: Any) -> tuple[Any, Call]:
+def shapes_of(side: JaxSide) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a network's floating-point tensors, by the paths that its program gives them."""
+    leaves = jax.tree.leaves_with_path(as_function(side)[0])
+    return {name_of_leaf(path): tuple(leaf.shape) for path, leaf in leaves if is_floating(leaf)}
+
+
+def with_tensors(side: JaxSide, arrays: Mapping[str, np.ndarray[Any, Any]]) -> JaxSide:
+    """Return a network with other tensors, by the paths that its program gives them; the given one isn't changed."""
+
+    def replaced(path: Any, own: Any) -> Any:
+        array = arrays.get(name_of_leaf(path))
+        return own if array is None else jnp.asarray(array, own.dtype)
+
+    params = jax.tree.map_with_path(replaced, as_function(side)[0])
+    if is_nnx(side.network):
+        return replace(side, network=_nnx_parts(side.network)[1](params))
+    if is_equinox(side.network):
+        return replace(side, network=_equinox_parts(side.network)[1](params))
+    return replace(side, params=params)
+
+
+def _nnx_parts(network: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Return the parameters of a module, and a function that returns the module with others."""
     from flax import nnx
 
     parts: Any = nnx.split(network, nnx.Param, nnx.BatchStat, ...)
     graph, *states, rest = parts
     pure = {name: nnx.to_pure_dict(state) for name, state in zip(COLLECTIONS, states, strict=True)}
 
-    def call(values: Any, observer: Observer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def module(values: Any) -> Any:
         filled = [jax.tree.map(lambda x: x, state) for state in states]
         for name, state in zip(COLLECTIONS, filled, strict=True):
             nnx.replace_by_pure_dict(state, values[name])
-        module = nnx.merge(graph, *filled, rest)
+        return nnx.merge(graph, *filled, rest)
+
+    return pure, module
+
+
+def _of_nnx(network: Any) -> tuple[Any, Call]:
+    from flax import nnx
+
+    pure, with_values = _nnx_parts(network)
+
+    def call(values: Any, observer: Observer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        module = with_values(values)
         modules = {path: submodule for path, submodule in nnx.iter_graph(module) if isinstance(submodule, nnx.Module)}
         named = {".".join(map(str, path)): submodule for path, submodule in modules.items()}
         with _observed(named, observer):
@@ -110,13 +148,19 @@ def _of_linen(side: JaxSide) -> tuple[Any, Call]:
     return side.params, call
 
 
-def _of_equinox(network: Any) -> tuple[Any, Call]:
+def _equinox_parts(network: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Return the parameters of a module, and a function that returns the module with others."""
     import equinox
 
     arrays, rest = equinox.partition(network, equinox.is_inexact_array)
+    return arrays, lambda values: equinox.combine(values, rest)
+
+
+def _of_equinox(network: Any) -> tuple[Any, Call]:
+    arrays, with_values = _equinox_parts(network)
 
     def call(values: Any, observer: Observer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        module = equinox.combine(values, rest)
+        module = with_values(values)
         with _observed(dict(_equinox_modules(module, "")), observer):
             return module(*args, **kwargs)
 

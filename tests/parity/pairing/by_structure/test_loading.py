@@ -273,7 +273,7 @@ def test_what_can_not_be_loaded_is_refused(tmp_path: Path) -> None:
         parity.compare(drawn(Fused(), 0), drawn(Stochastic(), 1), x(), load_weights=True)
     with pytest.raises(UsageError, match="write_map needs load_weights=True"):
         parity.compare(drawn(Fused(), 0), drawn(Split(), 1), x(), write_map=tmp_path / "map.toml")
-    with pytest.raises(UsageError, match="weights are loaded from a torch module into a torch module or a Cell"):
+    with pytest.raises(UsageError, match="into a torch module, a Cell or a network in JAX, given Fused and str"):
         parity.compare(drawn(Fused(), 0), str(tmp_path / "model.onnx"), x(), load_weights=True)
 
 

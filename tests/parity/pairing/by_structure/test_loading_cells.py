@@ -84,5 +84,5 @@ def test_a_fault_in_the_code_of_a_cell_is_found_with_the_weights_loaded() -> Non
 
 
 def test_a_file_of_another_framework_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="into a torch module or a Cell, given Reference and str"):
+    with pytest.raises(UsageError, match="into a torch module, a Cell or a network in JAX, given Reference and str"):
         parity.compare(drawn(Reference(), 0), str(tmp_path / "port.onnx"), x(), load_weights=True)
