@@ -43,6 +43,8 @@ MAY_IMPORT = {
     "parity/pytest_": PARITY | {"pytest"},  # only pytest itself loads it: others need not have pytest
     "parity/sides/jax": PARITY | {"equinox", "flax", "jax"},  # loaded for a network in JAX alone
     "parity/checking/recordings/shards.py": PARITY | {"safetensors"},
+    "parity/report/notebook.py": PARITY | {"pandas"},  # for to_frame() alone
+    "parity/report/report.py": PARITY | {"pandas"},  # its types
     "parity/jobs/sweeping/limits.py": PARITY | {"psutil"},
     "parity/jobs/sweeping/on_ray.py": PARITY | {"ray"},
     "parity/sides/mindspore_cells.py": PARITY | {"mindspore"},  # loaded for a Cell of MindSpore's alone

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ...runtime.errors import ParityError
 from ..results.conditions import Conditions
-from . import terminal
+from . import notebook, terminal
 from .cases import Case
 from .html import writer
 from .html.page import Page
@@ -88,6 +88,10 @@ class BaseReport(ABC):
             UsageError: the file can't be written.
         """
         writer.write(self.page(), path)
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame, which notebooks show for a report that ends a cell."""
+        return notebook.in_frame(self.page())
 
     def properties(self) -> list[tuple[str, str]]:
         """Return names and values of properties of the whole report."""

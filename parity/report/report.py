@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from ..results.network_result import NetworkResult
-from . import network, repro
+from . import network, notebook, repro
 from .base import BaseReport
 from .cases import Case, network_cases, network_properties
 from .html.network_page import network_page
 from .html.page import Page
+
+if TYPE_CHECKING:
+    import pandas
 
 
 class Report(NetworkResult, BaseReport):
@@ -56,6 +59,14 @@ class Report(NetworkResult, BaseReport):
     def page(self) -> Page:
         """Return the Cells as a heat map, and the failing ones with their causes."""
         return network_page(self)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return a table of pandas with a row for each comparison, its Cell and its verdict.
+
+        Raises:
+            UsageError: pandas isn't installed.
+        """
+        return notebook.table(self)
 
     def write_repro(self, path: str | PathLike[str]) -> repro.Reproductions:
         """Write a folder with a minimal reproduction of each fault, each in a folder of its own.

@@ -2,6 +2,7 @@
 
 const detail = document.getElementById("detail");
 const search = document.getElementById("search");
+const isFramed = location.protocol === "about:"; // in the frame of a notebook, which gives the page no address
 const FILTERS = [
   ["failing", (row) => FAILING.has(row.verdict)],
   ["affected", (row) => FAILING.has(row.verdict) || row.verdict === AFFECTED],
@@ -54,22 +55,35 @@ function show(row) {
   for (const [place, element] of elements) element.setAttribute("aria-selected", String(state.shown[place] === row));
   detail.querySelectorAll(".canvas").forEach(scrollToMark);
   const address = `#cell=${encodeURIComponent(row.path)}`;
-  if (location.hash !== address) history.replaceState(null, "", address);
+  if (location.hash !== address) setAddress(address);
 }
 
 function hide() {
   state.selected = null;
   detail.hidden = true;
   document.getElementById("split").classList.remove("with-detail");
-  history.replaceState(null, "", location.pathname + location.search);
+  setAddress(location.pathname + location.search);
   update();
   activate(state.active);
 }
 
-/** Show the row that the address names, such as `#cell=layers.0.norm`. */
-function follow() {
-  if (!location.hash.startsWith("#cell=")) return;
-  let path = location.hash.slice("#cell=".length);
+/** Change the address to one that opens the page as it is. */
+function setAddress(address) {
+  if (!isFramed) history.replaceState(null, "", address);
+}
+
+/** Follow a link to a Cell where the page has no address of its own. */
+function followInFrame(event) {
+  const link = event.target.closest('a[href^="#cell="]');
+  if (!link) return;
+  event.preventDefault();
+  follow(link.getAttribute("href"));
+}
+
+/** Show the row that the address or a link names, such as `#cell=layers.0.norm`. */
+function follow(fragment = location.hash) {
+  if (!fragment.startsWith("#cell=")) return;
+  let path = fragment.slice("#cell=".length);
   try {
     path = decodeURIComponent(path);
   } catch (error) {
@@ -144,7 +158,8 @@ search.addEventListener("keydown", (event) => {
   }
 });
 document.addEventListener("keydown", onPageKey);
-window.addEventListener("hashchange", follow);
+window.addEventListener("hashchange", () => follow());
+if (isFramed) document.addEventListener("click", followInFrame);
 window.addEventListener("resize", renderRows);
 const print = document.getElementById("print");
 window.addEventListener("beforeprint", () => print.replaceChildren(...printed()));

@@ -105,6 +105,17 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
+    @contextlib.contextmanager
+    def frame(self) -> Iterator[None]:
+        """Within this, the only frame of the page answers that has a process of its own."""
+        (target,) = (each for each in self.call("Target.getTargets")["targetInfos"] if each["type"] == "iframe")
+        page, self._session = self._session, None
+        self._session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
+        for domain in ("Runtime", "Log"):
+            self.call(f"{domain}.enable")
+        yield
+        self._session = page
+
     def screenshot(self, path: Path, whole: bool = False) -> None:
         """Write what the window shows, or the whole page, as PNG."""
         response = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
