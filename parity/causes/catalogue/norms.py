@@ -1,10 +1,11 @@
-"""Norms of another kind: without the mean, with it, and with the statistics of the batch or the moving ones."""
+"""Norms of another kind: without the mean or with it, by another deviation, with statistics of the batch or others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from math import prod
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, is_floating
@@ -27,6 +28,9 @@ def kinds(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
             for biased, words in ((True, summary), (False, f"{summary}, and no bias added")):
                 make = partial(with_other_nodes, program, positions, partial(_without_mean, biased))
                 yield Hypothesis(Cause("structure", words, op=node.op), make, len(positions))
+            for unbiased, outside in ((True, False), (False, True), (True, True)):
+                make = partial(with_other_nodes, program, positions, partial(_by_deviation, unbiased, outside))
+                yield Hypothesis(_other_deviation(unbiased, outside), make, len(positions))
         if node.op == "batch_norm":
             summary = "the norm has the statistics of the batch in the candidate (training), not the moving ones (eval)"
             cause = Cause("state", summary, "call eval() on it", op=node.op)
@@ -46,6 +50,44 @@ def _without_mean(biased: bool, _: Builder, node: Node, operands: Operands) -> R
     x, weight, bias = (*operands, None, None)[:3]
     result = normalization.rms_norm(x, weight, axes_count=node.attributes["axes_count"], eps=node.attributes["eps"])
     return (result if bias is None or not biased else elementwise.add(result, bias),)
+
+
+def _other_deviation(unbiased: bool, outside: bool) -> Cause:
+    """Return how a candidate's layer norm divides by another standard deviation."""
+    parts = [
+        *(["the variance is divided by n - 1 in the candidate (unbiased), by n in the reference"] if unbiased else []),
+        *(
+            ["eps is added to the standard deviation in the candidate, to the variance in the reference"]
+            if outside
+            else []
+        ),
+    ]
+    fixes = [
+        *(["take the biased variance (correction=0)"] if unbiased else []),
+        *(["add eps before the root"] if outside else []),
+    ]
+    return Cause("structure", ", and ".join(parts), " and ".join(fixes), op="layer_norm")
+
+
+def _by_deviation(unbiased: bool, outside: bool, _: Builder, node: Node, operands: Operands) -> Results:
+    """Return a layer norm that divides by the root of the unbiased variance, or adds eps to the root."""
+    x, weight, bias = (*operands, None, None)[:3]
+    assert x is not None, "a norm has an operand"
+    count, eps = node.attributes["axes_count"], node.attributes["eps"]
+    sizes = x.value.type.sizes
+    if sizes is None:
+        raise ValueError("the number of elements isn't known")
+    axes = tuple(range(len(sizes) - count, len(sizes)))
+    number = prod(sizes[axis] for axis in axes)
+    centered = x - reduction.reduce_mean(x, axes=axes, keepdims=True)
+    variance = reduction.reduce_mean(centered * centered, axes=axes, keepdims=True)
+    if unbiased:
+        variance = variance * (number / max(1, number - 1))
+    deviation = elementwise.sqrt(variance) + eps if outside else elementwise.sqrt(variance + eps)
+    result = centered / deviation
+    if weight is not None:
+        result = result * weight
+    return (result if bias is None else result + bias,)
 
 
 def _of_batch(_: Builder, node: Node, operands: Operands) -> Results:

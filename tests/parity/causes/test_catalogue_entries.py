@@ -101,6 +101,16 @@ CASES: dict[str, tuple[Step, Step, str]] = {
         lambda net, x: net.first(functional.layer_norm(x, (6,), eps=1e-3)),
         lambda net, x: net.first(functional.rms_norm(x, (6,), eps=1e-3)), "the mean isn't subtracted in the candidate",
     ),
+    "unbiased variance": (
+        lambda net, x: net.first(functional.layer_norm(x, (6,), eps=1e-3)),
+        lambda net, x: net.first((x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + 1e-3).sqrt()),
+        "the variance is divided by n - 1 in the candidate (unbiased), by n in the reference",
+    ),
+    "deviation and eps": (
+        lambda net, x: net.first(functional.layer_norm(x, (6,), eps=1e-3)),
+        lambda net, x: net.first((x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-3)),
+        "by n in the reference, and eps is added to the standard deviation in the candidate",
+    ),
     "mean subtracted": (
         lambda net, x: net.first(x * (x.square().mean(-1, keepdim=True) + 1e-3).rsqrt()),
         lambda net, x: net.first(functional.layer_norm(x, (6,), eps=1e-3)), "the mean is subtracted in the candidate",
