@@ -112,6 +112,8 @@ class JoinFinder:
     ) -> tuple[Value, ...] | None:
         """Return the parts, with the values that may be the missing ones, in the order in which they are computed."""
         known = [part for part in parts if part is not None]
+        if len(set(known)) < len(known):  # a value that the module repeats has one gradient, not one for each part
+            return None
         inputs = {self._input_of(part) for part in known} - {None}
         missing = [size for part, size in zip(parts, sizes, strict=True) if part is None]
         part_shapes = {tuple(size if n == axis else own for n, own in enumerate(shape)) for size in missing}
