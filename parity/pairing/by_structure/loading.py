@@ -152,11 +152,16 @@ def load_by_map(reference: torch.nn.Module, candidate: Port, path: str | PathLik
         path: a map file; see `weights.map_file`.
 
     Raises:
-        UsageError: the file can't be read, or a line names nothing or doesn't fit the shapes.
+        UsageError: the file can't be read, a line names nothing or doesn't fit the shapes, or nothing is loaded.
     """
     weight_map = read_map(str(path))
     stored = {name: as_array(tensor) for name, tensor in tensors_of(reference).items()}
-    arrays = port_arrays(weight_map, stored, set(candidate.shapes)).arrays
+    arrays = port_arrays(weight_map, stored, candidate.shapes).arrays
+    if not arrays:
+        raise UsageError(
+            f"{path}: no line makes a tensor of the candidate, and no tensor has one name in both networks\n"
+            "  what to do: --load-weights --write-map FILE (load_weights=True, write_map=) finds a map"
+        )
     for name, array in arrays.items():
         if array.shape != candidate.shapes[name]:
             raise UsageError(

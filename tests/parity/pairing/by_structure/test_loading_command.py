@@ -74,6 +74,16 @@ def test_weights_are_loaded_and_the_map_is_used_again(compared, tmp_path: Path) 
     assert f"{path}: 'bias': the candidate's has shape [6], and the line makes [3]" in " ".join(wrong.output.split())
 
 
+def test_a_map_that_makes_nothing_is_refused_with_the_way_to_find_one(compared, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "map.toml"
+    path.write_text('"*.bias" = { drop = true }\n')
+    result = compared("--map", str(path))
+    assert result.exit_code == 2
+    text = " ".join(result.output.split())
+    assert f"{path}: no line makes a tensor of the candidate" in text
+    assert "--load-weights --write-map FILE" in text
+
+
 def test_without_weights_the_report_offers_them(compared) -> None:  # type: ignore[no-untyped-def]
     result = compared()
     assert result.exit_code == 1
