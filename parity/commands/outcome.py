@@ -116,6 +116,8 @@ def _write_repro(report: Report, folder: str) -> None:
 
 def _suggest(report: BaseReport, *, page: bool, repro: bool) -> None:
     """Print the commands that come next: for a page, and for reproductions if there is a failure to reproduce."""
+    if _is_quiet():
+        return
     commands = {"to look at it": command_with("--html", "report.html", without="--repro")} if page else {}
     if repro and (of_network := _of_network(report)) and of_network.reproducible:
         commands["to reproduce it"] = command_with("--repro", "repro", without="--html")
@@ -126,10 +128,18 @@ def _suggest(report: BaseReport, *, page: bool, repro: bool) -> None:
 
 
 def print_report(report: BaseReport, verbose: bool) -> None:
-    """Print a report on stdout; `verbose` prints everything."""
+    """Print a report on stdout; `verbose` prints everything, and `--quiet` lets only the verdict be printed."""
     from ..report import terminal
 
-    terminal.render(report, Console(), verbose)
+    if _is_quiet():
+        console = Console()
+        print_lines(terminal.verdict_lines(report, console.width), console)
+    else:
+        terminal.render(report, Console(), verbose)
+
+
+def _is_quiet() -> bool:
+    return bool(click.get_current_context().params.get("quiet"))
 
 
 def require_parity(report: BaseReport, verbose: bool, output: str, html: str | None) -> None:

@@ -52,6 +52,11 @@ class BaseReport(ABC):
         return not self.failed and bool(self.not_known)
 
     @property
+    def mark(self) -> str:
+        """The verdict in a character: `✓`, `✗`, or `!` if it is not known."""
+        return "✓" if self.ok else "✗" if self.failed else "!"
+
+    @property
     @abstractmethod
     def sentence(self) -> str:
         """The verdict in words."""

@@ -7,7 +7,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.text import Text
 
-from .layout import plain_text, print_lines
+from .layout import paragraph, plain_text, print_lines
 
 WIDTH = 80  # of plain text
 MARGIN = 8  # what pytest puts before each line of an exception
@@ -22,10 +22,28 @@ class PrintableReport(Protocol):
     def failure_lines(self, width: int) -> list[Text]:
         """Return only the failures."""
 
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+
+    @property
+    def headline(self) -> str:
+        """What is wrong in a few words."""
+
+    @property
+    def mark(self) -> str:
+        """`✓`, `✗`, or `!`."""
+
 
 def render(report: PrintableReport, console: Console, verbose: bool = False) -> None:
     """Print a report; `verbose` collapses nothing and shows every failing check in full."""
     print_lines(report.lines(console.width, verbose), console)
+
+
+def verdict_lines(report: PrintableReport, width: int) -> list[Text]:
+    """Return the verdict, and below it the first cause, where one is known."""
+    lines = paragraph(f"{report.mark} {report.sentence}", width)
+    return lines if report.headline == report.sentence else lines + paragraph(report.headline, width, 2)
 
 
 def text(report: PrintableReport) -> str:

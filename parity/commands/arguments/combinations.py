@@ -56,6 +56,7 @@ _OF_JUDGING_MODELS = (
 )  # fmt: skip
 
 COMBINATIONS: tuple[Excludes | Needs, ...] = (
+    Excludes(("--quiet",), ("--verbose",), "the one prints the verdict alone, the other everything"),
     # What is compared
     Needs(("--inputs", "--shape"), ("an ONNX file",), "a model file defines inputs() itself"),
     Excludes(("--inputs",), ("--shape",), "its arrays have shapes already"),

@@ -10,7 +10,7 @@ import click
 
 from ...options import OptionKeywords
 from .declaring import ArgumentGroup, option
-from .groups import INPUTS, JUDGE, REPORTS, Seed, Verbosity, probe_option
+from .groups import INPUTS, JUDGE, REPORTS, ReportVerbosity, Seed, probe_option
 from .training import WrittenTraining
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class ExportPage(ArgumentGroup):
 
 
 @dataclass(frozen=True)
-class ExportReports(ExportPage, Verbosity):
+class ExportReports(ExportPage, ReportVerbosity):
     """What is said of the comparison."""
 
 

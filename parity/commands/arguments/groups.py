@@ -204,6 +204,13 @@ class Verbosity(ArgumentGroup):
 
 
 @dataclass(frozen=True)
+class ReportVerbosity(Verbosity):
+    """How much of a report is printed."""
+
+    quiet: bool = option("-q", "--quiet", is_flag=True, help="Print the verdict and the first cause alone.")
+
+
+@dataclass(frozen=True)
 class ReportFiles(ArgumentGroup):
     """Files of the report: an option for each of `FORMATS`."""
 
@@ -224,7 +231,7 @@ class ReportFiles(ArgumentGroup):
 
 
 @dataclass(frozen=True)
-class Reports(ReportFiles, Verbosity):
+class Reports(ReportFiles, ReportVerbosity):
     """Where a report is shown."""
 
 
@@ -241,7 +248,7 @@ class Reproduction(ArgumentGroup):
 
 
 @dataclass(frozen=True)
-class ReportsOnFailures(ReportFiles, Reproduction, Verbosity):
+class ReportsOnFailures(ReportFiles, Reproduction, ReportVerbosity):
     """Where a report is shown whose failures can be reproduced."""
 
 
