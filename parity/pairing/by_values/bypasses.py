@@ -15,20 +15,24 @@ from ...sides.records import INPUT, OUTPUT, Key
 from .ownership import Ownership
 
 
-def bypassed_gradients(program: Program, ownership: Ownership) -> tuple[frozenset[Key], frozenset[str]]:
+def bypassed_gradients(
+    program: Program, ownership: Ownership, trained: Collection[Key]
+) -> tuple[frozenset[Key], frozenset[str]]:
     """Return the boundaries at which gradients can't be judged, and the Cells of which those of parameters can't.
 
     Args:
         program: the program of a file.
         ownership: the Cells that own its nodes.
+        trained: the boundaries at which a gradient arrives in the module.
     """
-    return _Bypasses(program, ownership).excused()
+    return _Bypasses(program, ownership, trained).excused()
 
 
 class _Bypasses:
-    def __init__(self, program: Program, ownership: Ownership) -> None:
+    def __init__(self, program: Program, ownership: Ownership, trained: Collection[Key]) -> None:
         self.program = program
         self.ownership = ownership
+        self.trained = trained
         self.at: dict[Value, list[tuple[int, Key]]] = {}
         self.ways: dict[tuple[int, str], list[Key]] = {}
         self.given: dict[int, list[Value]] = {}
@@ -63,6 +67,7 @@ class _Bypasses:
                 self.ownership.calls[number].path for number in (0, *self._around(call)) if number != call
             )
         self._follow_back(list(polluted))
+        self.keys.update(key for call in self._unused() for key in self.ways[call, OUTPUT])
         return frozenset(self.keys), frozenset(self.paths)
 
     def _uses(self) -> Iterator[tuple[Value, int]]:
@@ -81,6 +86,20 @@ class _Bypasses:
                 if value is not None and value not in self.program.constant_data and value in varying:
                     yield value, self.ownership.owner.get(node, 0)
         yield from ((value, 0) for value in self.program.outputs if value in varying)
+
+    def _unused(self) -> Iterator[int]:
+        """Yield the calls of which a result that is trained in the module is a value that nothing is computed from.
+
+        A layer returns its states and the last one. Of a single step they are equal, so that a port may use one of them
+        for both: all of the gradient arrives there.
+        """
+        needed: set[Value | None] = set(self.program.outputs)
+        for node in reversed(self.program.nodes):
+            if not needed.isdisjoint(node.outputs):
+                needed.update(node.inputs)
+        for number, key, value in self.ownership.events:
+            if number and key.kind == OUTPUT and key in self.trained and value not in needed:
+                yield number
 
     def _stored_beside(self) -> Iterator[tuple[Value, int]]:
         """Yield the values that calls are given and that parameters alone make, with the calls that take these, too.

@@ -84,7 +84,8 @@ def find_cells(
     shared = copy_shared_nodes(flat.program, ownership)
     marked = mark(*shared)
     excused = excuse(flat, places.of, placed.shapes, marked.kept, lambda value: ownership.path_of(flat, value))
-    bypassed, paths = bypassed_gradients(*shared)
+    trained = {key for tensor in crossing if tensor.trained for key in tensor.keys}
+    bypassed, paths = bypassed_gradients(*shared, trained)
     excused = excused.with_gradients(bypassed, paths)
     return FoundCells(
         tensors, flat, places, ownership, marked, excused, bypassed, paths, placed.is_right, placed.moves.cells,

@@ -137,3 +137,37 @@ def test_layers_that_a_port_applies_to_each_step_are_judged_by_themselves() -> N
     report = parity.compare(module, SteppingSums(module), (torch.randn(2, 5, 4),), probe=False)
     assert report.ok, str(report)
     assert all(report.cells[path].comparisons for path in ("norm", "value", "gate", "out")), str(report)
+
+
+class LastReader(nn.Module):
+    """Scores the states, and returns the last one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.head = nn.RNN(WIDTH, SIZE, batch_first=True), nn.Linear(SIZE, 2)
+
+    def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        states, last = self.rnn(x[:, None], state[None])
+        return self.head(states[:, 0]), last[0]
+
+
+class SingleStep(nn.Module):
+    """The same for its one step, whose state is both."""
+
+    def __init__(self, like: LastReader, leak: float) -> None:
+        super().__init__()
+        self.cell, self.out, self.leak = nn.RNNCell(WIDTH, SIZE), like.head, leak
+        self.cell.load_state_dict({name.removesuffix("_l0"): value for name, value in like.rnn.state_dict().items()})
+
+    def forward(self, x: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
+        now = self.cell(x, before) + self.leak * before
+        return self.out(now), now
+
+
+@pytest.mark.parametrize(("leak", "failing"), [(0.0, []), (0.1, [""])])
+def test_a_single_step_may_return_its_state_once(leak: float, failing: list[str]) -> None:
+    torch.manual_seed(0)
+    module = LastReader()
+    arguments = torch.randn(2, WIDTH), torch.randn(2, SIZE)
+    report = parity.compare(module, SingleStep(module, leak), arguments, probe=False)
+    assert report.failing == failing, str(report)
