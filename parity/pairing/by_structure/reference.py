@@ -162,6 +162,9 @@ class Reference:
         if trace is not None:
             return numbers_of(self.network, self.sources, trace, port_signature)
         names = self.network.names_in.get(value, frozenset())
+        joining = self.network.program.producers.get(value)
+        if joining is not None and joining.op == "concat" and names and not port_signature:
+            return self._joined(joining, min(names))
         if port_signature or len(names) != 2:
             return None
         array = self.network.static_array(value, self.network.stored, {})
@@ -174,6 +177,22 @@ class Reference:
             if np.allclose(self.sources.values(numbers), array, rtol=1e-9):
                 return numbers
         return None
+
+    def _joined(self, node: Node, name: str) -> Array | None:
+        """Return the numbers of tensors that are joined, and of zeros; None if something else is joined to them."""
+        parts = []
+        for value in node.inputs:
+            assert value is not None, "a concat has no absent operand"
+            if self.network.names_in.get(value):
+                numbers = self.numbers(value, ())
+            else:
+                is_zero = not self._static(value).any()
+                zero = self.sources.computed(Computed("zeros", (name,))) if is_zero else None
+                numbers = None if zero is None else np.full([int(str(dim)) for dim in value.shape], zero)
+            if numbers is None:
+                return None
+            parts.append(numbers)
+        return np.concatenate(parts, node.attributes["axis"])
 
     def zeros(self, unit: Unit, size: int) -> Array:
         """Return the numbers of the elements of a bias that the reference doesn't have."""
