@@ -261,7 +261,7 @@ class PlaceFinder:
         *,
         in_other_shapes: bool = False,
     ) -> bool:
-        """Give a place to a tensor among these values, or one to a tensor after it that fits better there.
+        """Give a place to a tensor among these values, or one to a tensor after it that fits better there or elsewhere.
 
         Args:
             tensor: the tensor.
@@ -283,9 +283,12 @@ class PlaceFinder:
             return False
         unplaced = self._unplaced_numbers()
         position = unplaced.index(tensor)
-        for rival in unplaced[position + 1 : position + 1 + RIVALS]:
+        rivals = unplaced[position + 1 : position + 1 + RIVALS]
+        for rival in rivals:
             if self._fits(place, rival) and (gain := self.trials.gain(rival, place)) > best:
                 best, tensor = gain, rival
+        if in_other_shapes and LITTLE < best <= DIGITS:
+            tensor, place = self._better(tensor, place, best, rivals)
         if not self._place(tensor, place):
             self.absent.add(tensor)
             return False
@@ -294,6 +297,24 @@ class PlaceFinder:
             self.repeated.add(tensor, place)
         self.absent.clear()  # what was tried in vain may have its place now
         return True
+
+    def _better(
+        self, tensor: Crossing, place: Value, best: float, rivals: Sequence[Crossing]
+    ) -> tuple[Crossing, Value]:
+        """Return a tensor and a place with which more of what follows agrees than one tensor alone.
+
+        Before any activation, what it is given makes its result agree, and nothing else, if the sum is nowhere. So the
+        result, which is the next tensor, needs no more than that.
+        """
+        for rival in rivals:
+            likely, others = self._options(rival)
+            for value in [*likely, *others][:MAX_CANDIDATES]:
+                if self.trials.count >= MAX_TRIALS:
+                    break
+                gain = self.trials.gain(rival, value)
+                if gain > best + LITTLE or (gain >= best and tensor is not rival is rivals[0]):
+                    best, tensor, place = gain, rival, value
+        return tensor, place
 
     def _place_of_another_shape(self, tensor: Crossing) -> Value | None:
         """Return the value of as many dimensions, but another shape, with which most of what follows agrees."""
