@@ -310,26 +310,27 @@ def test_a_scaled_table_and_stacked_experts(stacked: bool) -> None:
     assert "times = 0.25" in loading.text()
 
 
-def test_a_bias_that_is_joined_with_zeros_is_divided() -> None:
+def test_biases_that_are_joined_with_zeros_are_divided() -> None:
     class Joined(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.both, self.last = nn.Linear(WIDTH, 2 * WIDTH, bias=False), nn.Linear(WIDTH, 3)
-            self.bias = nn.Parameter(torch.zeros(WIDTH))
+            self.all, self.last = nn.Linear(WIDTH, 3 * WIDTH, bias=False), nn.Linear(WIDTH, 3)
+            self.first, self.third = nn.Parameter(torch.zeros(WIDTH)), nn.Parameter(torch.zeros(WIDTH))
 
         def forward(self, x: Tensor) -> Tensor:
-            a, b = F.linear(x, self.both.weight, torch.cat((torch.zeros_like(self.bias), self.bias))).chunk(2, -1)
-            result: Tensor = self.last(a.sigmoid() * b.tanh())
+            bias = torch.cat((self.first, torch.zeros_like(self.first), self.third))
+            a, b, c = F.linear(x, self.all.weight, bias).chunk(3, -1)
+            result: Tensor = self.last(a.sigmoid() * b.tanh() + c)
             return result
 
     class Apart(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.value, self.gate = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH, bias=False)
+            self.value, self.gate, self.rest = (nn.Linear(WIDTH, WIDTH, bias=bias) for bias in (False, True, True))
             self.end = nn.Linear(WIDTH, 3)
 
         def forward(self, x: Tensor) -> Tensor:
-            result: Tensor = self.end(self.value(x).tanh() * self.gate(x).sigmoid())
+            result: Tensor = self.end(self.value(x).tanh() * self.gate(x).sigmoid() + self.rest(x))
             return result
 
     report = parity.compare(drawn(Joined(), 0), drawn(Apart(), 1), x(), load_weights=True, **QUICKLY)
