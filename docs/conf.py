@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 project = "cellbridge"
 version = release = installed("cellbridge")
 
-extensions = ["myst_parser", "site_pages.extension"]
+extensions = ["myst_parser", "sphinx_copybutton", "site_pages.extension"]
 exclude_patterns = ["site_pages"]
 source_suffix = {".md": "markdown"}
 language = "en"
@@ -23,6 +23,8 @@ add_module_names = False
 maximum_signature_line_length = 80
 python_use_unqualified_type_names = True
 toc_object_entries = False
+
+copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"  # what is typed, not what is printed
 
 html_theme = "furo"
 html_title = "cellbridge"

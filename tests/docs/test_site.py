@@ -51,6 +51,7 @@ def test_the_site_builds_and_its_links_lead_somewhere(tmp_path: Path) -> None:
 
     require_self_contained(site)
     require_links(site)
+    assert "copybutton.js" in (site / "start.html").read_text()
 
 
 def require_self_contained(site: Path) -> None:

@@ -30,6 +30,8 @@ else. When `parity` finds a faulty Cell, it lists the differences below that app
 `python -m cellbridge.parity.causes.api_differences.page` writes this page from the same table
 (`parity/causes/api_differences/`). "Here" means the Cell API, and the defaults are those of the first class in a row.
 """
+# two columns: with one each for layers, Cell and torch, the explanation was the narrowest
+HEADING = ["| what | how it differs |", "|---|---|"]
 
 
 def page() -> str:
@@ -69,13 +71,16 @@ def torch_class(entry: Difference, library: object) -> type | None:
 
 
 def _table(entries: Iterable[Difference], library: object) -> Iterator[str]:
-    yield "| layers | here | torch | how |"
-    yield "|---|---|---|---|"
+    yield from HEADING
     for entry in entries:
         if entry.rule:
             cell_arguments = _arguments(first_cell_class(entry), entry.cell_arguments)
             torch_arguments = _arguments(torch_class(entry, library), entry.module_arguments)
-            yield f"| {classes(entry.layers)} | {cell_arguments} | {torch_arguments} | {entry.rule} |"
+            yield f"| **{classes(entry.layers)}**<br>{_both(cell_arguments, torch_arguments)} | {entry.rule} |"
+
+
+def _both(cell: str, original: str) -> str:
+    return f"here: {cell or 'nothing'}<br>torch: {original or 'nothing'}"
 
 
 def _arguments(cls: type | None, names: str) -> str:
@@ -111,13 +116,12 @@ def _parameter_names() -> Iterator[str]:
 
 def _functions() -> Iterator[str]:
     yield "Read in the source of `construct` and `forward`, in blocks of your own.\n"
-    yield "| here | torch | how |"
-    yield "|---|---|---|"
+    yield from HEADING
     for entry in FUNCTIONS:
         cell_functions, torch_functions = (
             ", ".join(f"`{name}`" for name in side) for side in (entry.names, entry.originals)
         )
-        yield f"| {cell_functions} | {torch_functions} | {entry.rule} |"
+        yield f"| {_both(cell_functions, torch_functions)} | {entry.rule} |"
 
 
 def _notes() -> Iterator[str]:

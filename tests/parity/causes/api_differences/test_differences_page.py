@@ -24,6 +24,13 @@ def test_the_page_is_up_to_date() -> None:
     )
 
 
+def test_an_explanation_has_one_column_beside_it() -> None:
+    """With three beside it, the explanation had a quarter of the page."""
+    rows = [line for line in page().splitlines() if line.startswith("| ") and "<br>torch: " in line]
+    assert len(rows) > 80
+    assert [row for row in rows if row.count(" | ") != 1] == []
+
+
 @pytest.mark.parametrize(("entry", "library"), ALL, ids=lambda value: getattr(value, "here", ""))
 def test_layers_of_an_entry_exist(entry: Difference, library: object) -> None:
     assert [name for name in entry.layers if not hasattr(nn, name)] == []
