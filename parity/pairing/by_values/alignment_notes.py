@@ -25,11 +25,18 @@ def alignment_notes(search: Search, match: Match, side: FileSide, idle: Collecti
 
 def _on_cells(search: Search, match: Match, name: str, idle: Collection[str]) -> Iterator[str]:
     cells = match.cells
-    if match.merged is not None:
-        holders = list(dict.fromkeys(parameter.rpartition(".")[0] for parameter in match.merged.parameters))
+    factors = match.merged.factors if match.merged is not None else {}
+    if match.merged is not None and (merged := [p for p in match.merged.parameters if p not in factors]):
+        holders = list(dict.fromkeys(parameter.rpartition(".")[0] for parameter in merged))
         yield (
             f"weights of {name} have several parameters of {search.module.name} merged, and were compared as these "
             f"parameters: {summarize_paths(holders)}"
+        )
+    if factors:
+        scaled = summarize_paths([f"{parameter} * {factor:.4g}" for parameter, factor in factors.items()])
+        yield (
+            f"weights of {name} have a factor of {search.module.name} merged, and were compared as parameters with "
+            f"this factor behind what is computed with them: {scaled}"
         )
     if around := sorted(cells.ownership.left_out.keys() - set(idle)):
         yield (

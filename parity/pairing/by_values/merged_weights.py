@@ -8,9 +8,9 @@ were merged have their boundaries, and gradients are those of the module's param
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from .affine_parts import AffinePart, AffineParts
 from .splicing import Pair, Splicer
 from .summed_biases import gates_in_another_order, with_summed_biases
 
+_FactorOf = Callable[[Sequence[Array], Sequence[Array]], float | None]
+"""Returns what arrays are of others; None if they are no multiples that it accepts."""
+
 
 @dataclass(frozen=True)
 class Merged:
@@ -32,11 +35,13 @@ class Merged:
         program: the program.
         replaced: names of the values of the weights that it had.
         parameters: names of the module's parameters that they were computed from.
+        factors: by name of those that the file has times a number, this number.
     """
 
     program: Program
     replaced: frozenset[str]
     parameters: tuple[str, ...]
+    factors: Mapping[str, float] = field(default_factory=dict)
 
 
 def without_merged_weights(
@@ -75,17 +80,70 @@ def without_merged_weights(
     module = module.replace(constants=(*module.constants, *gates.places))
     if not pairs:
         return None
-    replaced = {value.name for pair in pairs for value in pair.file.stored if value in weights}
+    return _merged(program, module, weights, pairs)
+
+
+def without_factors(
+    program: Program, module: Program, lacking: Collection[str], unknown: Collection[str]
+) -> Merged | None:
+    """Return a file's program with factors behind products in place of those that were multiplied into their weights.
+
+    The scale of the queries often is. Whether the module multiplies elsewhere isn't known: a weight that is a wrong
+    multiple looks the same.
+
+    Args:
+        program: see `without_merged_weights`, as for the others.
+        module: as well.
+        lacking: as well.
+        unknown: as well.
+
+    Returns:
+        The program; None if no weights are multiples of the module's.
+    """
+    lacked = {module.parameters[name].value for name in lacking if name in module.parameters}
+    parameters = {value for value in lacked if _varies(module.constant_data[value])}
+    constants = program.constant_data
+    weights = {v for v, data in constants.items() if v.name in unknown and is_floating(v.dtype) and _varies(data)}
+    pairs = list(_pairs(AffineParts(program), AffineParts(module), weights, parameters, _multiple))
+    if not pairs:
+        return None
+    weights = {value for pair in pairs for value in pair.file.stored if value.name in unknown}
+    return _merged(program, module, weights, pairs)
+
+
+def _merged(program: Program, module: Program, weights: AbstractSet[Value], pairs: Sequence[Pair]) -> Merged:
+    replaced = frozenset(value.name for pair in pairs for value in pair.file.stored if value in weights)
+    factors = {value: pair.factor for pair in pairs for value in pair.module.stored}
     spliced = Splicer(program, module, weights, pairs).program()
-    used = {value for pair in pairs for value in pair.module.stored}
-    names = tuple(name for name, parameter in module.parameters.items() if parameter.value in used)
-    return Merged(spliced, frozenset(replaced), names)
+    names = {name: factors[p.value] for name, p in module.parameters.items() if p.value in factors}
+    return Merged(spliced, replaced, tuple(names), {name: factor for name, factor in names.items() if factor != 1})
+
+
+def _equal(arrays: Sequence[Array], truth: Sequence[Array]) -> float | None:
+    """Return 1 if arrays are the truth, but for rounding."""
+    return 1.0 if distance(list(arrays), list(truth)) <= ROUNDED else None
+
+
+def _multiple(arrays: Sequence[Array], truth: Sequence[Array]) -> float | None:
+    """Return the number that all arrays are the truth times; None if there is none."""
+    size = sum(float(np.vdot(expected, expected)) for expected in truth)
+    factor = sum(float(np.vdot(a, t)) for a, t in zip(arrays, truth, strict=True)) / size if size else 0.0
+    return factor if factor and _equal(arrays, [factor * expected for expected in truth]) else None
+
+
+def _varies(data: Array) -> bool:
+    """Whether numbers aren't all the same: others that are, as norms have at first, would be their multiples."""
+    return bool(np.any(data != data.flat[0])) if data.size else False
 
 
 def _pairs(
-    file: AffineParts, module: AffineParts, weights: AbstractSet[Value], parameters: AbstractSet[Value]
+    file: AffineParts,
+    module: AffineParts,
+    weights: AbstractSet[Value],
+    parameters: AbstractSet[Value],
+    factor_of: _FactorOf = _equal,
 ) -> Iterator[Pair]:
-    """Yield affine parts that are the same function; the first of the file for each of its weights."""
+    """Yield affine parts that are the same function, perhaps but for a factor; the file's first for each weight."""
     of_file = [(part, _sizes(shapes)) for part in file.using(weights) if (shapes := part.shapes) is not None]
     asked = {sizes for _, sizes in of_file}
     by_sizes: dict[_Sizes, list[tuple[AffinePart, list[Array]]]] = {}
@@ -93,12 +151,16 @@ def _pairs(
         if (shapes := part.shapes) is not None and _sizes(shapes) in asked and module.is_used_alone(part):
             by_sizes.setdefault(_sizes(shapes), []).append((part, part.images(module.program)))
     orders = _orders(file.program)
+    is_trained = {parameter.value: parameter.trainable for parameter in file.program.parameters.values()}
     used: set[Value] = set()
     for part, sizes in of_file:
         own = part.stored & weights
-        if sizes not in by_sizes or not own.isdisjoint(used):
+        is_mixed = (
+            len({is_trained[value] for value in own if value in is_trained}) > 1
+        )  # which gradient is, isn't known
+        if sizes not in by_sizes or is_mixed or not own.isdisjoint(used):
             continue
-        pair = _same_function(part, file.program, by_sizes[sizes], orders)
+        pair = _same_function(part, file.program, by_sizes[sizes], orders, factor_of)
         if pair is not None:
             taken = pair.module.stored & parameters
             by_sizes[sizes] = [entry for entry in by_sizes[sizes] if entry[0].stored.isdisjoint(taken)]
@@ -129,6 +191,7 @@ def _same_function(
     program: Program,
     of_module: Sequence[tuple[AffinePart, list[Array]]],
     orders: Sequence[tuple[int, ...]],
+    factor_of: _FactorOf,
 ) -> Pair | None:
     """Return a part of a file with that of the module which is the same function, perhaps of axes in another order."""
     assert part.shapes is not None, "its shapes are known"
@@ -142,8 +205,9 @@ def _same_function(
                 images[source_order] = part.images(program, source_order)
             for result_order in of_result:
                 arrays = [image.transpose(result_order) if result_order else image for image in images[source_order]]
-                if arrays and distance(arrays, truth) <= ROUNDED:
-                    return Pair(other, part, source_order, result_order)
+                factor = factor_of(arrays, truth) if arrays else None
+                if factor is not None:
+                    return Pair(other, part, source_order, result_order, factor)
     return None
 
 

@@ -28,7 +28,7 @@ from .flat import without_boundaries
 from .found_cells import FoundCells, find_cells
 from .layer_order import layer_orders
 from .likely_places import likely_places
-from .merged_weights import Merged, without_merged_weights
+from .merged_weights import Merged, without_factors, without_merged_weights
 from .parameters import ModuleParameters, PairedParameters
 from .right_cells import wrong_cells
 from .sides import FileSide
@@ -95,7 +95,7 @@ class Search:
         if not match.cells.is_right and (in_order := self._with_layers_in_order(program)) is not None:
             return in_order
         if not self.keeps_other_code:
-            match = self._at_likely_places(self._without_merged_weights(match))
+            match = self._without_factors(self._without_merged_weights(match))
         return self._with_the_numbers_of_the_module(match)
 
     @cached_property
@@ -127,9 +127,28 @@ class Search:
         merged = without_merged_weights(match.program, plain, lacking, paired.rounded, _known(paired))
         if merged is None:
             return match
+        return self._with_merged(match, merged)
+
+    def _with_merged(self, match: Match, merged: Merged) -> Match:
         before = match.merged or Merged(merged.program, frozenset(), ())
-        parameters = (*before.parameters, *merged.parameters)
-        return self._find(merged.program, merged=Merged(merged.program, before.replaced | merged.replaced, parameters))
+        replaced, parameters = before.replaced | merged.replaced, (*before.parameters, *merged.parameters)
+        both = Merged(merged.program, replaced, parameters, {**before.factors, **merged.factors})
+        return self._find(merged.program, merged=both)
+
+    def _without_factors(self, match: Match) -> Match:
+        """Return the Cells where products have the module's weights and a factor behind them, if none is wrong by that.
+
+        Behind a product whose weight is a wrong multiple, another Cell would be.
+        """
+        captured = self._captured if (lacking := self.lacking(match.paired)) else None
+        likely = self._at_likely_places(match)
+        if captured is None:
+            return likely
+        merged = without_factors(match.program, without_boundaries(captured), lacking, match.paired.rounded)
+        if merged is None:
+            return likely
+        again = self._at_likely_places(self._with_merged(match, merged))
+        return again if self._wrong_cells(again) <= self._wrong_cells(likely) else likely
 
     def _at_likely_places(self, match: Match) -> Match:
         left_out, paired = match.cells.ownership.left_out, match.paired

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from ....runtime.ir.program import Program
-from ....runtime.ir.types import Buffer, Constant, Node, ProgramParameter, Value
+from ....runtime.ir.types import Buffer, Constant, Node, ProgramParameter, Type, Value
 from ....runtime.namespace import Namespace
 from .affine_parts import AffinePart
 from .flat import without_idle_nodes
@@ -26,12 +26,14 @@ class Pair:
         file: the file's.
         source_order: for each axis of the module's source, that of the file's; empty if they are the same.
         result_order: the same for the result.
+        factor: what the file's result is of the module's, which has its source and numbers otherwise.
     """
 
     module: AffinePart
     file: AffinePart
     source_order: tuple[int, ...] = ()
     result_order: tuple[int, ...] = ()
+    factor: float = 1.0
 
 
 @dataclass
@@ -51,6 +53,7 @@ class Splicer:
     weights: AbstractSet[Value]
     pairs: Sequence[Pair]
     of: dict[Value, Value] = field(default_factory=dict, init=False)
+    _factors: list[Constant] = field(default_factory=list, init=False)
 
     def program(self) -> Program:
         """Return the program."""
@@ -75,6 +78,7 @@ class Splicer:
         for item in stored:
             if (value := self._stored.get(item.value)) is not None:
                 constants.append(Constant(value, item.data))
+        constants += self._factors
         whole = self.file.replace(nodes=tuple(nodes), parameters=parameters, constants=tuple(constants))
         return without_idle_nodes(whole)
 
@@ -108,14 +112,21 @@ class Splicer:
                 transpose(pair.file.source, pair.source_order, known[pair.module.source])
         for node in pair.module.nodes:
             for value in node.outputs:
-                is_result = value is pair.module.result and not pair.result_order
+                is_result = value is pair.module.result and not pair.result_order and pair.factor == 1
                 known[value] = pair.file.result if is_result else self._new(value)
             inputs = tuple(None if value is None else known[value] for value in node.inputs)
             outputs = tuple(known[value] for value in node.outputs)
             nodes.append(Node(node.op, inputs, node.attributes, outputs, cell, line))
+        result = known[pair.module.result]
+        if pair.factor != 1:
+            factor = Value(self._names.unique("factor"), Type(result.dtype, ()))
+            self._factors.append(Constant(factor, np.asarray(pair.factor, result.dtype)))
+            scaled = self._new(result) if pair.result_order else pair.file.result
+            nodes.append(Node("mul", (result, factor), {}, (scaled,), cell, line))
+            result = scaled
         if pair.result_order:
             back = tuple(int(axis) for axis in np.argsort(pair.result_order))
-            transpose(known[pair.module.result], back, pair.file.result)
+            transpose(result, back, pair.file.result)
         self.of |= known
         return nodes
 

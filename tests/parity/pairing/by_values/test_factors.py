@@ -1,0 +1,103 @@
+"""Ports that have multiplied a scale into the weights of a product, which the reference computes elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cellbridge import parity
+from cellbridge.parity.report.report import Report
+
+WIDTH, HEADS = 12, 2
+SCALE = (WIDTH // HEADS) ** -0.5
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (p(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for p in (self.query, self.key, self.value))
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+
+
+class Network(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention, self.out = Attention(), nn.Linear(WIDTH, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.attention(x).relu())  # type: ignore[no-any-return]
+
+
+class Port(nn.Module):
+    """Doesn't scale the product of queries and keys: the weights of the queries are scaled."""
+
+    def __init__(self, like: Network) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.last = *(nn.Linear(WIDTH, WIDTH) for _ in range(3)), nn.Linear(WIDTH, 5)
+        own, attention = (self.q, self.k, self.v, self.last), like.attention
+        for layer, truth in zip(own, (attention.query, attention.key, attention.value, like.out), strict=True):
+            layer.load_state_dict(truth.state_dict())
+        self.q.weight.data *= SCALE
+        self.q.bias.data *= SCALE
+        self.dim = -1
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (p(x).view(*x.shape[:2], HEADS, -1).transpose(1, 2) for p in (self.q, self.k, self.v))
+        y = (q @ k.mT).softmax(self.dim) @ v
+        return self.last(F.relu(y.transpose(1, 2).reshape(x.shape)))  # type: ignore[no-any-return]
+
+
+def compared(change: Callable[[Port], None] = lambda port: None) -> Report:
+    torch.manual_seed(0)
+    reference = Network()
+    port = Port(reference)
+    change(port)
+    return parity.compare(reference, port, torch.randn(2, 4, WIDTH, requires_grad=True))
+
+
+def test_a_factor_in_weights_has_its_cell_and_gradients() -> None:
+    report = compared()
+    assert report.ok, str(report)
+    assert "parameters" not in report.conditions_in_words  # the gradients of all were compared
+    assert report.cells["attention.query"].comparisons
+    (note,) = [note for note in report.notes if "factor" in note]
+    assert "attention.query.weight * 0.4082" in note
+
+
+def doubled(port: Port) -> None:
+    port.v.weight.data *= 2
+    port.v.bias.data *= 2
+
+
+def over_keys(port: Port) -> None:
+    port.dim = -2
+
+
+def frozen(port: Port) -> None:
+    port.q.requires_grad_(False)
+
+
+def half_frozen(port: Port) -> None:
+    port.q.weight.requires_grad_(False)
+
+
+@pytest.mark.parametrize(
+    ("change", "failing"),
+    [(doubled, "attention.value"), (over_keys, "attention"), (frozen, "attention.query")],
+)
+def test_faults_aren_t_taken_for_a_factor(change: Callable[[Port], None], failing: str) -> None:
+    report = compared(change)
+    assert set(report.failing) == {failing}, str(report)
+
+
+def test_gradients_of_weights_trained_in_part_aren_t_said_to_agree() -> None:
+    report = compared(half_frozen)
+    assert not report.cells["attention.query"].comparisons
+    assert report.conditions_in_words == ["with the gradients of 6 of 8 parameters"]
