@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Collection
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -49,7 +50,11 @@ def compare_network_in_jax(plan: Plan, names: str | PathLike[str] | None, option
     def compared() -> Report:
         if names is not None or not plan.may_pair_by_values or share_of_names(plan.reference, network.side) >= ENOUGH:
             return _by_names(plan, network.side, names, options)
-        candidate = Candidate(network, lambda computed: replace(network, has_parameters=False), is_probed=False)
+
+        def at_results(computed: Collection[str]) -> JaxNetwork:
+            return replace(network, has_parameters=False, computed=computed)
+
+        candidate = Candidate(network, at_results, is_probed=False)
         try:
             report = compare_by_values(plan, candidate)
         except CellbridgeError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -24,8 +24,9 @@ from ..cell_arguments import output_tensors, result_structure
 from ..interpreter_side import InterpreterSide
 from ..jax_side import NAME, JaxSide
 from ..records import INPUT, INPUT_GRADIENT, OUTPUT, Array, Key, Records
+from ..rounded_numbers import SAMPLES, up_or_down
 from ..run import Arguments, Run
-from ..side import Capabilities, ParameterInfo, native_checks
+from ..side import Capabilities, OwnNumbers, ParameterInfo, native_checks
 from .cells import as_function
 from .double_precision import evaluate_in_double
 from .leaves import cast, is_floating, is_variable, split
@@ -48,6 +49,7 @@ class JaxNetwork:
         kwargs: torch's keyword inputs.
         working_dtype: the dtype whose rounding is judged.
         has_parameters: whether it has parameters, and their gradients, by the names that its program gives them.
+        computed: parameters that were computed from those of another side, and rounded.
         compiled: the network compiled for runs in float64, by whether it computes gradients, and with perturbed
             numbers.
     """
@@ -58,6 +60,7 @@ class JaxNetwork:
     _: KW_ONLY
     working_dtype: str = "float32"
     has_parameters: bool = True
+    computed: Collection[str] = ()
     compiled: dict[tuple[bool, bool], Callable[..., Results]] = field(default_factory=dict)
 
     @property
@@ -68,7 +71,8 @@ class JaxNetwork:
     @property
     def capabilities(self) -> Capabilities:
         """Those of a port that is a function: it runs in every dtype, and keeps no state."""
-        return Capabilities(native_checks(self.working_dtype), cells="none", is_port=True)
+        numbers = OwnNumbers(perturbations=SAMPLES if self.computed else 1)
+        return Capabilities(native_checks(self.working_dtype), cells="none", numbers=numbers, is_port=True)
 
     @cached_property
     def program(self) -> Program:
@@ -133,6 +137,8 @@ class JaxNetwork:
                 return _results(of_variables, variables, tensors, cotangents if grads else None)
 
             if run.dtype == "float64":
+                if run.numbers.perturbed:
+                    variables = self._perturbed(names, variables, run.numbers.perturbed)
                 results = self._in_double(results, grads, bool(run.numbers.perturbed))
             outputs, of_variables, of_inputs = results(variables, list(map(jnp.asarray, tensors)), cotangents)
         slots = reference.root_slots([path or "result" for path in result.paths()], match.partners)
@@ -145,6 +151,17 @@ class JaxNetwork:
         gradients = dict(zip(names, map(np.asarray, of_variables), strict=False))
         records.gradients.parameters = {name: g for name, g in gradients.items() if name in self.parameters()}
         return records
+
+    def _perturbed(self, names: Sequence[str], variables: Sequence[Any], sample: int) -> list[Any]:
+        """Return the parameters in float64, those that were computed perturbed up or down, as a sample says."""
+        generator = np.random.default_rng(sample)
+
+        def changed(name: str, leaf: Any) -> Any:
+            if name not in self.computed:
+                return leaf
+            return jnp.asarray(up_or_down(np.asarray(leaf), generator, is_computed=True))
+
+        return list(map(changed, names, variables))
 
     def _in_double(self, results: Callable[..., Results], grads: bool, perturbed: bool) -> Callable[..., Results]:
         """Return the function evaluated in float64, compiled at most once."""

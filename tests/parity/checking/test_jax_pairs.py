@@ -213,3 +213,40 @@ def test_what_makes_the_networks_arguments_is_a_part_of_its_program() -> None:
     assert report.ok, str(report)
     kinds = {(c.kind, c.tensor) for c in report.cells[""].comparisons}
     assert {("input gradient", "input"), ("parameter gradient", "weight")} <= kinds
+
+
+class TwoBiases(nn.Module):
+    """A product with two biases, of which a port has the sum, and another product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = nn.Linear(4, 6)
+        self.also = nn.Parameter(torch.randn(6))
+        self.out = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.out(torch.tanh(self.wide(x) + self.also))
+        return result
+
+
+def summed(module: TwoBiases, bias_error: float) -> JaxSide:
+    """Return a function with the sum of both biases, rounded to float32, times 1 + an error."""
+
+    def network(params: Any, x: Any) -> Any:
+        return jnp.tanh(x @ params["wide"] + params["bias"]) @ params["out"] + params["shift"]
+
+    weights = {
+        "wide": module.wide.weight.T,
+        "bias": (module.wide.bias + module.also) * (1 + bias_error),
+        "out": module.out.weight.T,
+        "shift": module.out.bias,
+    }
+    return jax_side(network, {name: jnp.asarray(weight.detach().numpy()) for name, weight in weights.items()})
+
+
+@pytest.mark.parametrize(("bias_error", "holds"), [(0, True), (1e-5, False)])
+def test_the_sum_of_two_biases_may_be_rounded(bias_error: float, holds: bool) -> None:
+    torch.manual_seed(0)
+    module = TwoBiases().eval()
+    report = parity.compare(module, summed(module, bias_error), torch.randn(2, 3, 4), probe=False)
+    assert report.ok is holds, str(report)
