@@ -18,6 +18,7 @@ from ...causes.rebuilding import INVALID, Operands, Results, append, rebuild
 from ...correspondence.distances import EXACT, distance
 from .affine_parts import AffinePart
 from .flat import without_idle_nodes
+from .parameters import unlike
 from .splicing import Pair
 
 MOST_TRIALS = 20
@@ -53,12 +54,13 @@ def written_as_the_file(pair: Pair, file: Program, module: Program, weights: Abs
 
 def _with_weight(pair: Pair, file: Program, module: Program, weights: AbstractSet[Value]) -> Written | None:
     """Return a pair in which a weight of the file is in place of one that the module computes from its parameters."""
-    names = {parameter.value: name for name, parameter in file.parameters.items()}
-    for weight in pair.file.stored & weights & names.keys():
+    of_file = {parameter.value for parameter in file.parameters.values()}
+    for weight in pair.file.stored & weights & of_file:
         for value in _computed_weights(pair.module):
             if value.shape != weight.shape:
                 continue
-            parameters = {names[weight]: ProgramParameter(value, file.constant_data[weight])}
+            name = unlike(value.name, module.parameters, "file")
+            parameters = {name: ProgramParameter(value, file.constant_data[weight])}
             changed = module.replace(parameters={**module.parameters, **parameters})
             part = _with_stored(pair.module, value, changed)
             if distance(part.images(changed), pair.file.images(file)) <= EXACT:

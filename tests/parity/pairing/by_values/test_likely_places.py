@@ -213,3 +213,25 @@ def test_what_a_layer_is_given_has_its_place_there_if_it_has_the_weights_of_the_
     assert likely is not None
     given = {value for key, value in likely.places.items() if key.path == "layer" and key.kind == INPUT}
     assert given == ({concat} if scale == 1 and not is_taken else set())
+
+
+class Direction(Causal):
+    """A port whose whole weight has the name that the direction of a weight norm has in the module."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = self.conv.parametrizations.weight.original1  # type: ignore[union-attr]
+        y = nn.functional.conv1d(x, weight, self.conv.bias, padding=self.cut, dilation=2)  # type: ignore[arg-type]
+        return y[..., : -self.cut].relu()
+
+
+def test_a_port_may_name_a_weight_as_the_module_names_the_direction_of_its_own() -> None:
+    torch.manual_seed(1)
+    module, port, x = Causal(2), Direction(2), torch.randn(3, WIDTH, 7)
+    captured, plain = (TorchSide("torch", net, (x,), {}).in_interpreter().program for net in (module, port))
+    plain = without_boundaries(plain)
+    weight, bias = "conv.parametrizations.weight.original1", "conv.bias"
+    names = {name: plain.parameters[name].value.name for name in (weight, bias)}
+    own = {"conv.parametrizations.weight.original0", weight, bias}
+    likely = likely_places(plain, captured, own, [names[weight]], {bias: names[bias]}, ())
+    assert likely is not None
+    assert {key.path for key in likely.places} == {"conv"}
