@@ -116,6 +116,8 @@ class Assembly:
             return matrix[:, 0] if is_vector else matrix if len(read) > 1 or self._is_changed else read[0]
         if math.prod(self.shape) != matrix.size:
             raise UsageError(f"{matrix.shape[0]} rows of {matrix.shape[1]} don't fit the shape {list(self.shape)}")
+        if not self.shape:
+            return matrix.reshape(())
         order = (*self.axes, *(axis for axis in range(len(self.shape)) if axis not in self.axes))
         if any(axis >= len(self.shape) for axis in self.axes):
             raise UsageError(f"`axes` {list(self.axes)} don't fit the shape {list(self.shape)}")

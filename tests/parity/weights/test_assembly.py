@@ -34,6 +34,7 @@ def assembled(line: str, **arrays: np.ndarray) -> np.ndarray:
         ('x = { from = ["a", "b"] }', np.concatenate([A, B])),
         ('x = { from = "v", rows = [[2, 4], [0, 1]] }', np.array([2.0, 3, 0])),
         ('x = { from = ["a"], from_axes = [1], rows = [[0, 2]] }', A[:, :2].T),
+        ('x = { from = ["v"], rows = [[2, 3]], shape = [] }', np.array(2.0)),
         ('x = { from = ["a"], columns = [[3, 6], [0, 3]] }', A[:, [3, 4, 5, 0, 1, 2]]),
         ('x = { from = ["a"], rows = [{ start = 0, sizes = [2, 2], strides = [1, 2] }] }', A[[0, 2, 1, 3]]),
         ('x = { from = ["a", "b"], axes = [0, 2], shape = [3, 6, 2] }',
