@@ -26,6 +26,7 @@ class CellReport:
         path: module path, `""` for the root.
         class_name: class of the reference's module.
         calls: number of times the Cell was called.
+        entry: its position among the Cells in the order of their first calls; None if it isn't known.
         comparisons: comparisons of the Cell itself; its children have their own.
         presence: None for a Cell that was compared; else NOT_REACHED, SKIPPED, INLINED, PASSED_ON or UNPAIRED.
         counterpart: class and path of the Cell that is its port; empty where Cells are paired by path.
@@ -44,6 +45,7 @@ class CellReport:
     path: str
     class_name: str
     calls: int = 1
+    entry: int | None = field(default=None, kw_only=True)
     comparisons: list[Comparison] = field(default_factory=list)
     presence: str | None = None
     counterpart: str = ""

@@ -277,7 +277,7 @@ class NetworkResult:
         for path, cell in other.cells.items():
             own_cell = self.cells.setdefault(path, replace(cell, comparisons=[]))
             if own_cell.presence == NOT_REACHED:
-                own_cell.presence, own_cell.calls = cell.presence, cell.calls
+                own_cell.presence, own_cell.calls, own_cell.entry = cell.presence, cell.calls, cell.entry
             worst = {c.identity: c for c in own_cell.comparisons}
             for c in cell.comparisons:
                 if c.identity not in worst or c.severity > worst[c.identity].severity:

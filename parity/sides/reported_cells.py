@@ -27,13 +27,14 @@ def cell_reports(reference: Side, records: Records) -> dict[str, CellReport]:
     for call in records.calls:
         calls[call.path] = calls.get(call.path, 0) + 1
         classes[call.path] = call.class_name
+    entries = {path: entry for entry, path in enumerate(calls)}
     if not isinstance(reference, TorchSide):
-        return {path: CellReport(path, classes[path], count) for path, count in calls.items()}
+        return {path: CellReport(path, classes[path], calls[path], entry=entries[path]) for path in calls}
     reports: dict[str, CellReport] = {}
     in_use = used_parameters(records)
     for path, class_name, module in named_modules(reference.module):
         if path in calls:
-            reports[path] = CellReport(path, classes[path], calls[path])
+            reports[path] = CellReport(path, classes[path], calls[path], entry=entries[path])
         elif reference.cell_paths is not None and path not in reference.cell_paths:
             if can_run(module) and kind_of_module(module) not in CONTAINERS:
                 reports[path] = CellReport(path, class_name, 0, presence=UNPAIRED)

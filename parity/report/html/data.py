@@ -48,6 +48,7 @@ def to_json(page: Page) -> str:
         "reference": visible(page.reference),
         "tolerance": visible(page.tolerance),
         "noun": page.noun,
+        "inOrder": page.in_order,
         "columns": [[visible(column.side), column.name] for column in page.columns],
         "rows": [_row(row, texts, with_map, id(row) in with_graph) for row in page.rows],
         "travel": [

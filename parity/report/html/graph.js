@@ -67,11 +67,11 @@ function nodeOf([kind, title, type, difference, source, operands, more, attribut
   return node;
 }
 
-function shortened(line) {
+function shortened(line, most = MAX_LETTERS) {
   const letters = [...line];
-  if (letters.length <= MAX_LETTERS) return line;
-  const end = Math.floor(MAX_LETTERS / 2) - 1;
-  return `${letters.slice(0, MAX_LETTERS - end - 1).join("")}…${letters.slice(-end).join("")}`;
+  if (letters.length <= most) return line;
+  const end = Math.floor(most / 2) - 1;
+  return `${letters.slice(0, most - end - 1).join("")}…${letters.slice(-end).join("")}`;
 }
 
 function wrapped(words) {

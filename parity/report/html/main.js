@@ -44,15 +44,18 @@ function renderLegend() {
     );
 }
 
-function show(row) {
+/** Show the details of a row beside the tree or, opened from elsewhere, over the page. */
+function show(row, from = tree) {
   state.selected = row;
+  state.openedFrom = from;
   const close = make("button", { type: "button", class: "close", "aria-label": "Close", onclick: hide }, "✕");
   detail.replaceChildren(close, ...detailOf(row));
   detail.hidden = false;
   detail.scrollTop = 0;
   detail.setAttribute("aria-label", `Details of ${row.path}`);
-  document.getElementById("split").classList.add("with-detail");
+  document.getElementById("split").classList.toggle("with-detail", from === tree);
   for (const [place, element] of elements) element.setAttribute("aria-selected", String(state.shown[place] === row));
+  activateInNetwork(row);
   detail.querySelectorAll(".canvas").forEach(scrollToMark);
   const address = `#cell=${encodeURIComponent(row.path)}`;
   if (location.hash !== address) setAddress(address);
@@ -64,7 +67,8 @@ function hide() {
   document.getElementById("split").classList.remove("with-detail");
   setAddress(location.pathname + location.search);
   update();
-  activate(state.active);
+  activate(state.active, state.openedFrom === tree);
+  if (state.openedFrom !== tree) state.openedFrom.focus({ preventScroll: true });
 }
 
 /** Change the address to one that opens the page as it is. */
@@ -129,9 +133,10 @@ function onPageKey(event) {
   const typing = event.target.matches?.("input, textarea");
   if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
     event.preventDefault();
-    search.focus();
-    search.select();
-  } else if (event.key === "Escape" && typing) {
+    const nearest = document.activeElement === network ? networkSearch : search;
+    nearest.focus();
+    nearest.select();
+  } else if (event.key === "Escape" && event.target === search) {
     search.value = state.query = "";
     update();
     activate(state.active);
@@ -166,9 +171,9 @@ window.addEventListener("beforeprint", () => print.replaceChildren(...printed())
 window.addEventListener("afterprint", () => print.replaceChildren());
 
 document.getElementById("charts")?.replaceChildren(...data.charts.map(chart));
-document.getElementById("travel")?.replaceChildren(...data.travel.map(travelChart));
 renderFilters();
 renderLegend();
 openAtFirst();
+openNetwork();
 update();
 follow();

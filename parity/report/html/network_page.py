@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from ...results.cell_report import CellReport
@@ -65,6 +66,7 @@ def network_page(report: NetworkResult) -> Page:
         rows=rows,
         faults=faults[:FAULTS],
         more_faults=len(faults) - len(faults[:FAULTS]),
+        in_order=all(cell.entry is not None for cell in report.cells.values() if cell.calls),
         travel={shares.side: shares.end_to_end for shares in report.error_shares if len(shares.end_to_end) > 2},
         shares=[shares_table(shares, list(report.cells)) for shares in report.error_shares],
         pairing=pairing_table(report),
@@ -97,7 +99,7 @@ def _rows(report: NetworkResult, columns: list[Column]) -> list[Row]:
     cells = report.cells
     if report.nothing_in_common:
         cells = {path: cell for path, cell in cells.items() if cell.comparisons}
-    waiting: list[tuple[Branch, int | None]] = [(branch, None) for branch in reversed(forest(cells))]
+    waiting: list[tuple[Branch, int | None]] = [(branch, None) for branch in reversed(_in_order(forest(cells), report))]
     while waiting:
         branch, parent = waiting.pop()
         cell = report.cells[branch.path]
@@ -125,8 +127,18 @@ def _rows(report: NetworkResult, columns: list[Column]) -> list[Row]:
                 ),
             )
         )
-        waiting += [(child, number) for child in reversed(branch.children)]
+        waiting += [(child, number) for child in reversed(_in_order(branch.children, report))]
     return rows
+
+
+def _in_order(branches: list[Branch], report: NetworkResult) -> list[Branch]:
+    """Return branches in the order of their first calls; those of which it isn't known come last, as they are."""
+
+    def entry(branch: Branch) -> float:
+        known = [entry for path in branch.inside() if (entry := report.cells[path].entry) is not None]
+        return min(known, default=math.inf)
+
+    return sorted(branches, key=entry)
 
 
 def _partner(cell: CellReport, report: NetworkResult) -> str:

@@ -247,6 +247,7 @@ class Page:
         pairing: what was paired how; None where that is a matter of paths.
         costs: what 8 bits cost; None if that wasn't measured.
         travel: by side, the relative error of each Cell end to end, in the order in which they return.
+        in_order: whether rows within a row are in the order of their first calls, where they were called.
     """
 
     model: str
@@ -266,6 +267,7 @@ class Page:
     costs: CostsTable | None = None
     pairing: PairingTable | None = None
     travel: dict[str, dict[str, float]] = field(default_factory=dict)
+    in_order: bool = False
 
     @property
     def mark(self) -> str:

@@ -14,6 +14,7 @@ const state = {
   shown: [],
   active: 0,
   selected: null,
+  openedFrom: null, // the tree or the picture
 };
 
 const body = make("div", { class: "rows", role: "rowgroup" });
@@ -37,19 +38,27 @@ function openAtFirst() {
   }
 }
 
+/** Whether a row's path or class has these words, in small letters, in it. */
+function hasWords(row, words) {
+  return row.path.toLowerCase().includes(words) || row.className.toLowerCase().includes(words);
+}
+
 function isChosen(row) {
   const words = state.query.toLowerCase();
   const fits =
     state.filter === "all" || FAILING.has(row.verdict) || (state.filter === "affected" && row.verdict === AFFECTED);
-  return fits && (!words || row.path.toLowerCase().includes(words) || row.className.toLowerCase().includes(words));
+  return fits && (!words || hasWords(row, words));
+}
+
+/** The rows of the tree that aren't inside a collapsed one. */
+function expandedRows() {
+  const expanded = [];
+  for (let i = 0; i < rows.length; i = state.open.has(i) ? i + 1 : rows[i].end) expanded.push(rows[i]);
+  return expanded;
 }
 
 function listRows() {
-  if (!isFlat()) {
-    const found = [];
-    for (let i = 0; i < rows.length; i = state.open.has(i) ? i + 1 : rows[i].end) found.push(rows[i]);
-    return found;
-  }
+  if (!isFlat()) return expandedRows();
   const found = counted.filter(isChosen);
   if (state.sort === null) return found;
   const sign = state.descending ? -1 : 1;
@@ -76,6 +85,7 @@ function update(active = state.shown[state.active]) {
     : plural(counted.length, data.noun);
   renderHead();
   renderRows();
+  renderNetwork();
 }
 
 function renderHead() {
@@ -220,6 +230,11 @@ function toggle(row, open = !state.open.has(row.index)) {
   activate(state.active);
 }
 
+/** Open all rows that a row is inside. */
+function openAround(row) {
+  for (let above = row.parent; above >= 0; above = rows[above].parent) state.open.add(above);
+}
+
 /** Bring a row into sight, wherever it is in the tree. */
 function reveal(row) {
   if (isFlat() && !state.shown.includes(row)) {
@@ -227,7 +242,7 @@ function reveal(row) {
     document.getElementById("search").value = "";
     renderFilters();
   }
-  for (let above = row.parent; above >= 0; above = rows[above].parent) state.open.add(above);
+  openAround(row);
   update(row);
   tree.scrollTop = (state.active - 0.5) * ROW_HEIGHT + head.offsetHeight - tree.clientHeight / 2;
   activate(state.active, false);

@@ -21,8 +21,10 @@ SCRIPTS = (
     "layout.js",
     "graph.js",
     "detail.js",
-    "travel.js",
     "tree.js",
+    "boxes.js",
+    "error_line.js",
+    "network.js",
     "main.js",
 )
 """The scripts, each of which uses those before it."""

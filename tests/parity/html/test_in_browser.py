@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,77 +14,18 @@ from cellbridge.parity.report.html.page import fraction_of_bar
 from cellbridge.parity.report.training_report import TrainingReport
 from cellbridge.parity.results.cause import Cause
 from cellbridge.parity.results.cell_graph import CellGraph, GraphNode
-from cellbridge.parity.results.error_shares import ErrorShares
 from cellbridge.parity.results.hunk import CodeLine, Hunk
 from cellbridge.parity.verdicts.error_maps import error_map
 from tests.parity.hostile import PAYLOADS
-from tests.parity.html.browser import COMMAND, Browser, browser
+from tests.parity.html.browser import COMMAND
+from tests.parity.html.pages import CONTRASTS, LARGE, Opened
 from tests.parity.html.test_page import FAULTY, GRAPH, hostile_cell
-from tests.parity.reports import CONVNET, cell, encoder, failing, passing, report
+from tests.parity.reports import CONVNET, cell, failing, passing, report
 
 pytestmark = pytest.mark.skipif(COMMAND is None, reason="there is no Chromium")
 
-LARGE = report(
-    encoder(555),
-    cell("", "Encoder", failing(feeding="end to end")),
-    *(cell(f"layers.{i}.norm1", "LayerNorm", failing(ratio=10.0 ** (1 + i % 8))) for i in range(0, 555, 50)),
-)
 SHOWN = "[...document.querySelectorAll('.rows .row')].sort((a, b) => a.dataset.place - b.dataset.place)"
 LABELS = f"{SHOWN}.map(row => row.querySelector('.label-of-row').textContent)"
-
-CONTRASTS = """
-(() => {
-  const numbers = (color) => color.match(/[\\d.]+/g).map(Number);
-  const shine = (color) => {
-    const linear = (v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-    const [r, g, b] = numbers(color).map(v => linear(v / 255));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const behind = (element) => {
-    for (let at = element; at; at = at.parentElement) {
-      const color = getComputedStyle(at).backgroundColor;
-      if (numbers(color)[3] !== 0) return color;
-    }
-    return 'rgb(255, 255, 255)';
-  };
-  const poor = [];
-  for (const element of document.querySelectorAll('body *')) {
-    const text = [...element.childNodes].filter(n => n.nodeType === 3 && n.data.trim()).map(n => n.data).join('');
-    if (!text || !element.checkVisibility() || ['SCRIPT', 'STYLE'].includes(element.tagName)) continue;
-    const style = getComputedStyle(element);
-    const front = element.namespaceURI.endsWith('svg') ? style.fill : style.color;
-    const [a, b] = [shine(front), shine(behind(element))].sort((x, y) => y - x);
-    const contrast = (a + 0.05) / (b + 0.05);
-    const place = element.className.baseVal ?? element.className;
-    if (contrast < 4.5) poor.push(`${place} ${text.slice(0, 20)}: ${contrast.toFixed(2)}`);
-  }
-  return poor;
-})()
-"""
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
-
-
-Opened = Callable[..., Browser]
-
-
-@pytest.fixture
-def opened(chromium: Browser, tmp_path: Path) -> Iterator[Opened]:
-    """Opens the page of a report; at the end the browser must have had nothing to complain of and nothing to fetch."""
-
-    def open_page(of: BaseReport, **options: Any) -> Browser:
-        of.write_html(tmp_path / "report.html")
-        chromium.open(tmp_path / "report.html", **options)
-        return chromium
-
-    yield open_page
-    chromium.run("1")  # its complaints come before the answer
-    assert chromium.complaints == []
-    assert [url for url in chromium.requests if not url.startswith(("file:", "data:", "about:"))] == []
 
 
 def training_report(steps: int = 6) -> TrainingReport:
@@ -284,35 +222,6 @@ def test_nodes_of_a_large_program_do_not_overlap(opened: Opened) -> None:
     assert "900 more aren't drawn" in page.run("document.querySelector('.graph figcaption').innerText")
     page = opened(report({"": "Net"}, cell("a", "Net", failing(), graph=CellGraph((), 900))), fragment="#cell=a")
     assert "900 nodes, which are too many" in page.run("document.getElementById('detail').innerText")
-
-
-def test_how_an_error_travels_is_drawn(opened: Opened) -> None:
-    of = report(CONVNET, cell("stem", "Conv2d", failing()))
-    errors = {"stem": 1e-3, "blocks.0": 0.0, "blocks.1": float("inf"), "<b>": 2e-5, "": 1e-2}
-    of.error_shares = [ErrorShares("interpreter", "meaning", False, 1.0, {"stem": 0.9}, errors)]
-    for dark in (False, True):
-        page = opened(of, dark=dark)
-        assert page.run(CONTRASTS) == []
-    titles = page.run("[...document.querySelectorAll('.travel circle title')].map(t => t.textContent)")
-    assert titles == ["stem: 0.001, fails itself", "blocks.0: 0", "blocks.1: ∞", "<b>: 2e-5", "(root): 0.01"]
-    assert page.run("document.querySelectorAll('.travel .is-fault').length") == 1
-    places = page.run("[...document.querySelectorAll('.travel circle')].map(c => Number(c.getAttribute('cy')))")
-    assert places[2] < places[4] < places[0] < places[3] < places[1]
-    page = opened(of, width=360, height=700)
-    assert page.run("document.documentElement.scrollWidth") == 360
-
-
-def test_the_chart_of_five_thousand_cells_is_drawn_in_a_moment(opened: Opened) -> None:
-    of = copy.copy(LARGE)
-    errors = dict.fromkeys(LARGE.cells, 1e-09)
-    of.error_shares = [ErrorShares("interpreter", "meaning", False, 1.0, dict.fromkeys(errors, 1e-4), errors)]
-    page = opened(of)
-    assert page.run("document.querySelectorAll('.travel circle').length") == len(LARGE.failing)
-    assert page.run("document.querySelectorAll('*').length") < 1500
-    milliseconds = page.run(
-        "(() => { const start = performance.now(); travelChart(data.travel[0]); return performance.now() - start; })()"
-    )
-    assert milliseconds < 500
 
 
 def test_of_very_many_failing_cells_some_programs_are_left_out(opened: Opened) -> None:
