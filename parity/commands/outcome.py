@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,9 +42,11 @@ def require_outputs(
             files.require_writable(path)
 
 
-def name_sources(report: BaseReport) -> None:
-    """Let the verdict say of each of its conditions where the user gave it: on the command line, or in which file."""
+def add_origin(report: BaseReport) -> None:
+    """Let a report say which command line made it, and of each of its conditions where the user gave it."""
     context = click.get_current_context()
+    reference = context.params.get("reference") if context.command.name == "compare" else None
+    report.origin = replace(report.origin, command=command_with(), reference=reference or "")
     in_words = {ParameterSource.COMMANDLINE: "given on the command line"}
     if (file := project_file(context)) is not None:
         in_words[ParameterSource.DEFAULT_MAP] = f"from {file}"
@@ -64,7 +67,7 @@ def finish(
 
     Files come first: who reads the output may close it (`| head`). One that can't be written is said at the end.
     """
-    name_sources(report)
+    add_origin(report)
     unwritten = _write_files(report, files_by_format)
     print_report(report, verbose)
     _say_unwritten(unwritten)
@@ -144,7 +147,7 @@ def _is_quiet() -> bool:
 
 def require_parity(report: BaseReport, verbose: bool, output: str, html: str | None) -> None:
     """Write the page that is asked for; print a failing report and exit with code 1, of others the verdict alone."""
-    name_sources(report)
+    add_origin(report)
     unwritten = _write_files(report, {"html": html})
     if report.failed or report.is_not_known:
         print_report(report, verbose)

@@ -16,7 +16,7 @@ from ..report.html.overview import Summary, page_name
 from ..report.layout import echo
 from ..support.files import make_folder
 from .command import command_with, say_error
-from .outcome import exit_code, name_sources, print_report
+from .outcome import add_origin, exit_code, print_report
 
 FOLDER = "reports"
 """The folder in the command that is printed after a failure."""
@@ -53,7 +53,7 @@ def judge_several(
             reason = str(error).partition("\n")[0]
             summaries.append(Summary(model, "not judged", reason, seconds=time.monotonic() - started))
         else:
-            name_sources(report)
+            add_origin(report)
             page = report.page()
             file = "" if folder is None else page_name(model, [summary.page for summary in summaries])
             summaries.append(Summary.of(page, model, time.monotonic() - started, file))

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ...runtime.errors import ParityError
 from ..results.conditions import Conditions
+from ..results.origin import Origin
 from . import notebook, terminal
 from .cases import Case
 from .html import writer
@@ -26,6 +27,7 @@ class BaseReport(ABC):
         dtype: working dtype.
         notes: remarks for the reader, e.g. what couldn't be compared.
         conditions: settings that make the verdict say less, which it therefore names.
+        origin: when, by which versions and by which command line it was made.
         not_known: why parity can't be judged, though nothing that was compared fails; empty if it can.
     """
 
@@ -34,6 +36,7 @@ class BaseReport(ABC):
     dtype: str
     notes: list[str]
     conditions: Conditions
+    origin: Origin
     not_known: str = ""
 
     @property
@@ -100,7 +103,7 @@ class BaseReport(ABC):
 
     def properties(self) -> list[tuple[str, str]]:
         """Return names and values of properties of the whole report."""
-        return [("verdict", self.sentence)]
+        return [("verdict", self.sentence), *self.origin.facts]
 
     def raise_if_failed(self) -> None:
         """Raise `ParityError` with the failures, if there are any, or with the reason why parity is not known."""

@@ -233,7 +233,10 @@ def _summary(report: NetworkResult, width: int) -> list[Text]:
 
 
 def _subject(report: NetworkResult, width: int) -> str:
-    return f"{shorten_path(report.model, width // 2)}: {join_names(report.sides)} against {report.reference}"
+    model, sides = shorten_path(report.model, width // 2), join_names(report.sides)
+    if reference := report.origin.reference:
+        return f"{sides} ({model}) against {report.reference} ({shorten_path(reference, width // 2)})"
+    return f"{model}: {sides} against {report.reference}"
 
 
 def faults_as_data(report: NetworkResult) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.text import Text
 
+from ..results.origin import Origin
 from .layout import paragraph, plain_text, print_lines
 
 WIDTH = 80  # of plain text
@@ -23,6 +24,10 @@ class PrintableReport(Protocol):
         """Return only the failures."""
 
     @property
+    def origin(self) -> Origin:
+        """When, by which versions and by which command line it was made."""
+
+    @property
     def sentence(self) -> str:
         """The verdict in words."""
 
@@ -37,7 +42,10 @@ class PrintableReport(Protocol):
 
 def render(report: PrintableReport, console: Console, verbose: bool = False) -> None:
     """Print a report; `verbose` collapses nothing and shows every failing check in full."""
-    print_lines(report.lines(console.width, verbose), console)
+    lines = report.lines(console.width, verbose)
+    for name, fact in report.origin.facts if verbose else ():
+        lines += paragraph(f"{name.lower()}: {fact}", console.width, 2, "dim")
+    print_lines(lines, console)
 
 
 def verdict_lines(report: PrintableReport, width: int) -> list[Text]:

@@ -23,6 +23,7 @@ from .coverage import Coverage
 from .error_shares import ErrorShares
 from .hunk import NOWHERE
 from .network_verdict import LESS_PRECISE, SAME, NetworkVerdict, network_verdict
+from .origin import Origin
 from .quantization_costs import QuantizationCosts
 from .reproducible import Reproducible
 from .structure import LONE_PARAMETER, StructureDifference, join_differences
@@ -79,6 +80,7 @@ class NetworkResult:
     conditions: Conditions = field(default_factory=Conditions)
     not_known: str = ""
     coverage: dict[str, Coverage] = field(default_factory=dict)
+    origin: Origin = field(default_factory=Origin, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -197,6 +199,7 @@ class NetworkResult:
         return {
             "schema_version": SCHEMA_VERSION,
             "model": self.model,
+            "origin": self.origin.to_dict(),
             "ok": self.ok,
             "network_verdict": self.network_verdict.to_dict(),
             "failing": self.failing,

@@ -8,6 +8,7 @@ from typing import Any
 from .cause import Cause
 from .comparison import PASS, SCHEMA_VERSION, Comparison
 from .conditions import Conditions
+from .origin import Origin
 
 KINDS = (
     "loss",
@@ -39,6 +40,7 @@ class TrainingResult:
         explanations: probable causes of the differences in the first step that differs.
         notes: remarks for the reader, e.g. what couldn't be compared.
         conditions: settings that make the verdict say less, which it therefore names.
+        origin: when, by which versions and by which command line it was made.
     """
 
     model: str
@@ -52,6 +54,7 @@ class TrainingResult:
     explanations: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     conditions: Conditions = field(default_factory=Conditions)
+    origin: Origin = field(default_factory=Origin, compare=False)
 
     @property
     def failures(self) -> list[Comparison]:
@@ -87,6 +90,7 @@ class TrainingResult:
         return {
             "schema_version": SCHEMA_VERSION,
             "model": self.model,
+            "origin": self.origin.to_dict(),
             "ok": self.ok,
             "reference": "torch",
             "sides": list(self.sides),

@@ -5,17 +5,20 @@ from __future__ import annotations
 import html
 import json
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 import torch
+from click.testing import CliRunner
 from torch import nn
 from torch.nn import functional as F
 
 from cellbridge import parity
 from cellbridge.parity import assert_parity
+from cellbridge.parity.cli import main
 from cellbridge.parity.report import junit
 from cellbridge.parity.report.formats import FORMATS
 from cellbridge.parity.report.report import Report
@@ -142,3 +145,59 @@ def test_a_view_says_what_the_json_report_says(
     minus, plus = texts_of_failing_cell(data)["lines"][1], texts_of_failing_cell(data)["lines"][4]
     assert text.index(minus) < text.index(plus) < text.index(texts_of_failing_cell(data)["cause"][0])
     assert "unpaired" not in text
+
+
+NETWORK = """
+import torch
+
+class Network(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.fc, self.act = torch.nn.Linear(4, 3), torch.nn.GELU(APPROXIMATE)
+    def forward(self, x):
+        return self.act(self.fc(x))
+
+def model(): return Network()
+def inputs(): return (torch.linspace(-2, 2, 8).reshape(2, 4),)
+"""
+
+
+@pytest.fixture(scope="module")
+def views(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What each format says of one command line, as plain text."""
+    folder = tmp_path_factory.mktemp("views")
+    (folder / "ours.py").write_text(NETWORK.replace("APPROXIMATE", ""))
+    (folder / "port.py").write_text(NETWORK.replace("APPROXIMATE", "'tanh'"))
+    files = [word for name in ("json", "junit", "html") for word in (f"--{name}", f"report.{name}")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        result = CliRunner().invoke(main, ["compare", "ours.py", "port.py", "--no-probe", "-v", *files])
+    assert result.exit_code == 1, result.output
+    texts = {"terminal": result.stdout, "json": (folder / "report.json").read_text()}
+    suite = ElementTree.parse(folder / "report.junit").getroot()
+    texts["junit"] = " ".join(
+        [*(str(value) for each in suite.iter() for value in each.attrib.values()), *suite.itertext()]
+    )
+    texts["html"] = html.unescape(re.sub("<[^>]*>", " ", (folder / "report.html").read_text()))
+    return {name: " ".join(text.split()) for name, text in texts.items()}
+
+
+def test_every_view_says_where_it_comes_from_and_which_cell_fails(views: dict[str, str]) -> None:
+    data = json.loads(views["json"])
+    origin = data["origin"]
+    assert datetime.fromisoformat(origin["date"]).tzinfo is not None
+    assert {*origin["versions"]} >= {"cellbridge", "python", "torch", "numpy"}
+    assert origin["command"].startswith("parity compare ours.py port.py --no-probe")
+    words = [origin["date"], origin["command"], origin["reference"], data["model"], *origin["versions"].values()]
+    words += ["act", data["cells"][-1]["causes"][0]["summary"], "Parity fails in 1 Cell: act"]
+    for name, text in views.items():
+        missing = [word for word in words if name != "json" and " ".join(word.split()) not in text]
+        assert missing == [], name
+
+
+def test_every_view_gives_errors_in_the_same_unit(views: dict[str, str]) -> None:
+    """`5e7×` is what double precision allows, times 5e7, wherever it stands."""
+    (multiple,) = {*re.findall(r"error \S+, (\S+×) what double precision allows", views["terminal"])[:1]}
+    assert multiple in views["junit"]
+    assert multiple in views["html"]

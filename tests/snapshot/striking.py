@@ -11,8 +11,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 SITE = sysconfig.get_paths()["purelib"]
-SECONDS = frozenset({"seconds", "probing_seconds", "started", "duration", "time", "timestamp"})
-"""Keys of JSON whose numbers are times."""
+SECONDS = frozenset({"seconds", "probing_seconds", "started", "duration", "time", "timestamp", "date"})
+"""Keys of JSON whose values are times."""
 
 _TIMES = re.compile(r"\b\d+(?:\.\d+)?(?= (?:s|seconds|ms)\b)")
 _MEMORY = re.compile(r"\b\d+(?:\.\d+)?(?= [kMG]B at most\b)")

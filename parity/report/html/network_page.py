@@ -76,8 +76,9 @@ def network_page(report: NetworkResult) -> Page:
 
 def _facts(report: NetworkResult) -> list[tuple[str, str]]:
     compared = "outputs and gradients" if any(cell.gradients for cell in report.cells.values()) else "outputs"
+    reference = report.origin.reference
     facts = [
-        ("Model", report.model),
+        *([("Reference", reference), ("Candidate", report.model)] if reference else [("Model", report.model)]),
         ("Sides", f"{join_names(report.sides)} against {report.reference}"),
         ("Compared", compared),
         ("dtype", report.dtype),
@@ -90,7 +91,7 @@ def _facts(report: NetworkResult) -> list[tuple[str, str]]:
         facts.append(("Inputs", f"{report.inputs}" + (f"; the worst is number {worst[1].input}" if worst else "")))
     if report.sizes:
         facts.append(("Other sizes", "; ".join(report.sizes)))
-    return facts
+    return facts + report.origin.facts
 
 
 def _rows(report: NetworkResult, columns: list[Column]) -> list[Row]:

@@ -50,7 +50,7 @@ def _facts(report: TrainingResult) -> list[tuple[str, str]]:
     if report.differing is not None:
         kind = SEVERAL[report.first[0].kind]
         facts.append(("Differs", f"from step {report.differing} on, first in the {kind}"))
-    return facts
+    return facts + report.origin.facts
 
 
 def _rows(report: TrainingResult, columns: list[Column]) -> list[Row]:
