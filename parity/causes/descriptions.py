@@ -20,8 +20,8 @@ from ..sides.records import OUTPUT_GRADIENT, Array
 from . import relative_positions
 from .array_relations import numbers_in_words, relation
 from .changes import Change, changes
-from .differences import Comparison, Difference
-from .fixed_values import Operand, array_of, exchanged_table
+from .differences import Comparison, Difference, Operand
+from .fixed_values import array_of, exchanged_table
 from .naming import cells_of_nodes, in_another_place, name_of_value, taken_by
 from .roles import role_of_run
 from .source_words import TORCH_OPERATOR, piece_in_words
@@ -177,7 +177,8 @@ class _Describer:
         if kind == "gradient":
             where = "candidate" if d.other_nodes else "reference"
             return Cause(kind, f"a gradient is stopped (detach) in the {where} only", op=op, source=source)
-        if (operands := exchanged_table(self.comparison, d)) is not None:
+        operands = exchanged_table(self.comparison, d) or self.comparison.read_elsewhere(d)
+        if operands is not None:
             return self._other_operand(*operands)
         if not d.other_nodes:
             cells, rest = cells_of_nodes(self.comparison.reference, d.nodes)

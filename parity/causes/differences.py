@@ -26,6 +26,8 @@ from .rebuilding import append
 FEW_NODES = 4
 """So many nodes in place of others may be one change, even if the Cell has no more."""
 
+Operand = tuple[Node, int]
+"""A node, and which of its operands is meant."""
 Kind = Literal["attribute", "constant", "operand", "nodes", "output", "update", "parameter", "buffer", "trained"]
 
 
@@ -194,6 +196,39 @@ class Comparison:
             for name in reference
             if name in candidate and not np.array_equal(reference[name].data, candidate[name].data, equal_nan=True)
         ]
+
+    def operands_from(self, difference: Difference) -> list[tuple[Operand, Operand]]:
+        """Return the operands of nodes in a pair that a run of nodes computes, of either side, in both programs."""
+        made = [{v for node in nodes for v in node.outputs} for nodes in (difference.nodes, difference.other_nodes)]
+        operand_pairs: list[tuple[Operand, Operand]] = []
+        for i, j in self.pairs:
+            if i is None or j is None:
+                continue
+            node, other = self.reference.program.nodes[i], self.candidate.program.nodes[j]
+            for position, values in enumerate(zip(node.inputs, other.inputs, strict=False)):
+                if any(value in own for value, own in zip(values, made, strict=True)):
+                    operand_pairs.append(((node, position), (other, position)))
+        return operand_pairs
+
+    def read_elsewhere(self, difference: Difference) -> tuple[Operand, Operand] | None:
+        """Return the first operand that nodes which only the candidate has compute from another value.
+
+        They aren't computed in addition there: what enters them is something else than the reference's operand.
+
+        Returns:
+            The operand of the reference and that of the candidate; None if there is none, or it isn't known.
+        """
+        made = {value for node in difference.other_nodes for value in node.outputs}
+        entering = {value for node in difference.other_nodes for value in node.inputs if value is not None} - made
+        names, other_names = self._identities
+        given = {other_names[value] for value in entering}
+        if difference.nodes or any(self._alone(name, 0) for name in given):
+            return None
+        for (node, position), other in self.operands_from(difference):
+            value = node.inputs[position]
+            if value is not None and names[value] not in given and not self._alone(names[value], 1):
+                return (node, position), other
+        return None
 
     def are_exchanged(self, first: Difference, second: Difference) -> bool:
         """Whether two differences are operands, of one node or of two, that the candidate has in each other's place."""

@@ -11,13 +11,11 @@ from ...runtime.programs.interpreter import execute
 from ...runtime.tracing import Builder
 from ..sides.records import Array
 from .cell_program import CellProgram
-from .differences import Comparison, Difference
+from .differences import Comparison, Difference, Operand
 from .rebuilding import INVALID, Operands, Results, keep, rebuild
 
 MAX_ELEMENTS = 2**22
 """The most elements of all tables of a Cell that are computed."""
-Operand = tuple[Node, int]
-"""A node, and which of its operands is meant."""
 
 
 def is_fixed(program: Program, value: Value) -> bool:
@@ -54,15 +52,7 @@ def exchanged_table(comparison: Comparison, difference: Difference) -> tuple[Ope
         The operand of the reference and that of the candidate; None if the nodes compute something else.
     """
     programs = comparison.reference.program, comparison.candidate.program
-    made = [{v for node in nodes for v in node.outputs} for nodes in (difference.nodes, difference.other_nodes)]
-    operand_pairs: list[tuple[Operand, Operand]] = []
-    for i, j in comparison.pairs:
-        if i is None or j is None:
-            continue
-        node, other = programs[0].nodes[i], programs[1].nodes[j]
-        for position, values in enumerate(zip(node.inputs, other.inputs, strict=False)):
-            if any(value in own for value, own in zip(values, made, strict=True)):
-                operand_pairs.append(((node, position), (other, position)))
+    operand_pairs = comparison.operands_from(difference)
     used = {(node.inputs[n], other.inputs[m]) for (node, n), (other, m) in operand_pairs}
     if len(used) != 1:
         return None

@@ -289,6 +289,7 @@ class PlaceFinder:
                 best, tensor = gain, rival
         if in_other_shapes and LITTLE < best <= DIGITS:
             tensor, place = self._better(tensor, place, best, rivals)
+        place = self._last_as_good(tensor, place)
         if not self._place(tensor, place):
             self.absent.add(tensor)
             return False
@@ -315,6 +316,24 @@ class PlaceFinder:
                 if gain > best + LITTLE or (gain >= best and tensor is not rival is rivals[0]):
                     best, tensor, place = gain, rival, value
         return tensor, place
+
+    def _last_as_good(self, tensor: Crossing, place: Value) -> Value:
+        """Return the last value that is the tensor once a place is, with which as much of what follows agrees.
+
+        Weights that are normalized are themselves if they are normalized again: before the sum that divides them, too,
+        they explain all that follows, but a Cell that returns them normalizes them.
+        """
+        taken = set(self.places.of.values())
+        changed = self.file.trial(place, tensor.arrays)
+        same = [
+            value
+            for value, arrays in changed.items()
+            if value not in taken and value in self.file.rank and distance(arrays, tensor.arrays) <= EXACT
+        ]
+        if not same:
+            return place
+        last = max(same, key=self.file.rank.__getitem__)
+        return last if self.trials.gain(tensor, last) >= self.trials.gain(tensor, place) - LITTLE else place
 
     def _place_of_another_shape(self, tensor: Crossing) -> Value | None:
         """Return the value of as many dimensions, but another shape, with which most of what follows agrees."""
