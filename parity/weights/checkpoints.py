@@ -29,10 +29,11 @@ from .naming import COUNTER, OF_CELLS, UNCOUNTED, Drop, Habits
 from .naming_flax import OF_FLAX
 from .naming_flax import UNCOUNTED as UNCOUNTED_BY_FLAX
 from .port_map import port_arrays
-from .transfer import Link, Plan
+from .transfer import BY_MAP, Link, Plan
 
 TORCH = (*PICKLED, SAFETENSORS)
 FLAX = "flax"
+UNUSED = "the map doesn't use it"
 
 
 @dataclass(frozen=True)
@@ -95,13 +96,18 @@ def _are_of_torch(source: str, target: str) -> bool:
 def _to_port(checkpoint: Checkpoint, target: str, weight_map: WeightMap) -> Conversion:
     """Write the checkpoint of a port in torch."""
     ported = port_arrays(weight_map, checkpoint.arrays)
+    if not weight_map.applies_to(checkpoint.arrays):
+        raise UsageError(
+            f"{weight_map.where}: no line is about a tensor of the checkpoint: {target} would be a copy of it\n"
+            "  what to do: parity compare REFERENCE CANDIDATE --load-weights --write-map FILE finds a map"
+        )
     write_torch(target, _require_any(ported.arrays, target))
     links = tuple(
         Link(" + ".join(sources), (name,), UNCHANGED, "name" if sources == (name,) else "map")
         for name, sources in ported.made_of.items()
     )
     shapes = {link.torch: ported.arrays[link.cells[0]].shape for link in links}
-    drops = tuple(Drop(name, "the map doesn't use it") for name in ported.unused)
+    drops = *(Drop(name, BY_MAP) for name in ported.dropped), *(Drop(name, UNUSED) for name in ported.unused)
     return Conversion(
         False, links, (shapes, _shapes(ported.arrays)), drops, tuple(_skipped_note(checkpoint)), "the port"
     )

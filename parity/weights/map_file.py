@@ -93,6 +93,12 @@ class WeightMap:
                 by_name.setdefault(name, assembly.filled(texts, pattern))
         return by_name
 
+    def applies_to(self, names: Collection[str]) -> bool:
+        """Whether the map says something about tensors with these names in torch."""
+        return bool(self.assemblies) or any(
+            self.find_for_torch(name) is not None or self.replace_prefix(name) != name for name in names
+        )
+
     def find_for_torch(self, name: str) -> tuple[MapEntry, tuple[str, ...]] | None:
         """Return the first entry for a name in torch, and the texts that its `*` match."""
         for entry in self.entries:

@@ -20,11 +20,13 @@ class Ported:
     Attributes:
         arrays: the tensors by name.
         made_of: names of the reference's tensors that each is made of.
-        unused: names of the reference's tensors that none is made of.
+        dropped: names of the reference's tensors that a line drops.
+        unused: names of the others that none is made of.
     """
 
     arrays: dict[str, Array]
     made_of: dict[str, tuple[str, ...]]
+    dropped: list[str]
     unused: list[str]
 
 
@@ -92,7 +94,13 @@ def port_arrays(
             f"{did_you_mean(unknown[0], port_names)}"
         )
     sources = {source for names in made_of.values() for source in names}
-    return Ported(result, made_of, [name for name in arrays if name not in sources])
+    idle = [name for name in arrays if name not in sources]
+    return Ported(
+        result,
+        made_of,
+        [name for name in idle if name in dropped],
+        [name for name in idle if name not in dropped],
+    )
 
 
 def _assembled(weight_map: WeightMap, name: str, assembly: Assembly, arrays: Mapping[str, Array]) -> Array:

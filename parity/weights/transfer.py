@@ -16,6 +16,9 @@ from .map_file import WeightMap
 from .naming import OF_CELLS, Answer, Drop, Habits, Question, Renaming, Shapes
 from .questions import is_module, require_answers
 
+BY_MAP = "by the map"
+"""Why a parameter is dropped for which a line of the map says so."""
+
 
 @dataclass(frozen=True)
 class Link:
@@ -88,7 +91,7 @@ def plan_to_cells(shapes: Shapes, weight_map: WeightMap, habits: Habits = OF_CEL
                 cells = tuple(fill_pattern(pattern, texts, entry.torch) for pattern in entry.cells)
                 links[name] = Link(name, cells, entry.layout, "map")
             else:
-                drops[name] = Drop(name, "by the map")
+                drops[name] = Drop(name, BY_MAP)
     remaining = _RemainingAnswers.of(habits.to_other(shapes), links.keys() | drops.keys(), weight_map.prefixes)
     require_answers(remaining.questions, shapes, weight_map, habits.name, back=False)
     for renaming in remaining.renamings:
@@ -127,7 +130,7 @@ def plan_to_torch(shapes: Shapes, weight_map: WeightMap, record: WeightMap, habi
                     raise UsageError(f"{torch} consists of {', '.join(cells)}; there is no {', '.join(missing)}")
                 links[name] = Link(torch, cells, entry.layout, how)
             else:
-                drops[name] = Drop(name, "by the map")
+                drops[name] = Drop(name, BY_MAP)
             break
     resolved = links.keys() | drops.keys()
     remaining = _RemainingAnswers.of(habits.to_torch(shapes), resolved, weight_map.prefixes.values())

@@ -140,8 +140,13 @@ def test_a_checkpoint_is_converted_to_that_of_a_port(tmp_path: Path) -> None:
     made = torch.load(target)
     assert made.keys() == {"qk", "same"}
     torch.testing.assert_close(made["qk"], torch.cat([torch.ones(2, 3), torch.zeros(2, 3)]))
-    assert [drop.name for drop in result.drops] == ["gone"]
+    assert [(drop.name, drop.why) for drop in result.drops] == [("gone", "by the map")]
     with pytest.raises(UsageError, match="'qk': a line with `from` says what a tensor of a port in torch is made of"):
         convert_checkpoint(str(source), str(tmp_path / "here.ckpt"), str(file))
     with pytest.raises(UsageError, match="for a port in torch, give --map"):
         convert_checkpoint(str(source), str(target))
+    for text in ("", '"backbone." = ""', '"nothing" = { drop = true }'):
+        file.write_text(text)
+        with pytest.raises(UsageError, match="no line is about a tensor of the checkpoint"):
+            convert_checkpoint(str(source), str(tmp_path / "copy.pt"), str(file))
+    assert not (tmp_path / "copy.pt").exists()
