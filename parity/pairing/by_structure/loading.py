@@ -16,7 +16,6 @@ from ....runtime.programs.call import as_array
 from ....runtime.tree import match_call
 from ...report.globs import list_names
 from ...sides.records import Array
-from ...support.messages import first_line
 from ...weights.assembly import Assembly
 from ...weights.computed import Computed
 from ...weights.map_file import read_map
@@ -166,7 +165,8 @@ def load_by_map(reference: torch.nn.Module, candidate: Port, path: str | PathLik
         if array.shape != candidate.shapes[name]:
             raise UsageError(
                 f"{path}: {name!r}: the candidate's has shape {list(candidate.shapes[name])}, and the line makes "
-                f"{list(array.shape)}"
+                f"{list(array.shape)}\n"
+                "  what to do: say in the line how it is made (`from_axes`, `rows`, `axes`, `shape`; docs/weights.md)"
             )
     parameters = candidate.parameters
     left = [name for name in parameters if name not in arrays]
@@ -206,9 +206,11 @@ def _network(name: str, program: Program, samples: list[Arguments]) -> Network:
 
 
 def _refusal(reason: str, error: CellbridgeError) -> UsageError:
+    said, _, advice = str(error).partition("\n  what to do: ")
     return UsageError(
-        f"weights can't be loaded by structure, since {reason}: {first_line(error)}\n"
+        f"weights can't be loaded by structure, since {reason}: {said}\n"
         "  what to do: write a map file (docs/howto/port.md), and give it as --map"
+        + (f"\n  or: {advice}" if advice else "")
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -245,7 +246,7 @@ def test_the_map_is_text_that_does_the_same(tmp_path: Path) -> None:
         ('"norm.weight" = "gain"\n"norm.bias" = "gain"', "both 'norm.weight' and 'norm.bias' make gain"),
         (
             '"qkv.weight" = "q.weight"',
-            r"'q.weight': the candidate's has shape \[12, 12\], and the line makes \[36, 12\]",
+            r"'q.weight': the candidate's has shape \[12, 12\], and the line makes \[36, 12\]\n  what to do: say",
         ),
         ('"q.weight" = { from = ["qkv.weight"], rows = [[30, 42]] }', "'q.weight': there are rows 0 to 35"),
         ('"q.weight" = { from = ["qkv.weight", "wide.weight", "narrow.weight"] }', "their rows differ in length"),
@@ -269,8 +270,16 @@ def test_what_can_not_be_loaded_is_refused(tmp_path: Path) -> None:
         def forward(self, x: Tensor) -> Tensor:
             return self.fc(x + torch.randn_like(x))
 
+    class Branching(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x if x.sum() > 0 else -x
+
     with pytest.raises(UsageError, match="the candidate can't be followed: it draws random numbers"):
         parity.compare(drawn(Fused(), 0), drawn(Stochastic(), 1), x(), load_weights=True)
+    with pytest.raises(UsageError, match="the reference can't be followed") as caught:
+        parity.compare(Branching(), drawn(Split(), 1), x(), load_weights=True)
+    said = re.escape("  what to do: write a map file (docs/howto/port.md), and give it as --map\n  or: the model's")
+    assert re.search(r"\n  at .*return x if x.sum\(\) > 0.*\n" + said, str(caught.value)), caught.value
     with pytest.raises(UsageError, match="write_map needs load_weights=True"):
         parity.compare(drawn(Fused(), 0), drawn(Split(), 1), x(), write_map=tmp_path / "map.toml")
     with pytest.raises(UsageError, match="into a torch module, a Cell or a network in JAX, given Fused and str"):
