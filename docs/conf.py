@@ -19,10 +19,11 @@ language = "en"
 myst_enable_extensions = ["colon_fence", "attrs_inline"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
+myst_ref_domains = ["std", "py"]
 add_module_names = False
 maximum_signature_line_length = 80
 python_use_unqualified_type_names = True
-toc_object_entries = False
+toc_object_entries_show_parents = "hide"
 
 copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"  # what is typed, not what is printed
 

@@ -243,5 +243,6 @@ def operator_class(function: Function, primitive: Primitive) -> type[OperatorObj
         "_variadic": any(p.kind is p.VAR_POSITIONAL for p in parameters.values()),
         "__doc__": f"Operator object of `{function.__name__}`.\n\n{inspect.getdoc(function) or ''}",
         "__module__": "cellbridge.runtime.ops",
+        "__signature__": making,  # for `help` and `inspect.signature`
     }
     return type(primitive.name, (OperatorObject,), body)

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urlparse
@@ -17,7 +18,7 @@ from cellbridge.runtime.workarounds import WORKAROUNDS
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
-from site_pages import floors, pictures, quoting, reference, versions  # noqa: E402
+from site_pages import contents, docstrings, entries, floors, pictures, quoting, reference, versions  # noqa: E402
 
 
 def addresses_in(text: str) -> Addresses:
@@ -52,6 +53,16 @@ def test_the_site_builds_and_its_links_lead_somewhere(tmp_path: Path) -> None:
     require_self_contained(site)
     require_links(site)
     assert "copybutton.js" in (site / "start.html").read_text()
+    generated = site / "reference" / "generated"
+    large = [page.name for folder in ("nn", "ops") for page in (generated / folder).glob("*.html") if _size(page) > 150]
+    assert large == []
+    listed = re.search(r'class="toc-tree">(.*?)</aside>', (generated / "parity.html").read_text(), re.DOTALL)
+    assert listed is not None
+    assert 'href="#cellbridge.parity.check"' in listed[1]
+
+
+def _size(page: Path) -> float:
+    return page.stat().st_size / 1000
 
 
 def require_self_contained(site: Path) -> None:
@@ -153,7 +164,7 @@ def test_docstrings_become_lists_and_plain_text() -> None:
             ValueError: never.
         """
 
-    text = reference.markdown(documented)
+    text = docstrings.markdown(documented)
     assert "One \\[S\\] line, with `code` and a\\*b\\*c." in text
     assert "```python\ndocumented()\n```" in text
     assert "- `x`: the first, on two lines." in text
@@ -168,13 +179,62 @@ def test_the_page_of_versions_has_every_row_of_the_tables() -> None:
     assert "| torch | `<2.16,>=2.13` |" in page
 
 
-def test_the_reference_has_every_public_name() -> None:
-    from cellbridge import converter, parity
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    described = contents.homes(contents.PACKAGES)
+    return {
+        file: text
+        for page, package in contents.PACKAGES.items()
+        for file, text in reference.package_pages(page, package, described).items()
+    }
 
-    for module in (parity, converter):
-        page = reference.package_page(module.__name__, "")
+
+def test_the_reference_has_every_public_name(pages: dict[str, str]) -> None:
+    from cellbridge import converter, parity
+    from cellbridge.runtime import amp, ops
+
+    for page, module in (("parity", parity), ("converter", converter), ("amp", amp)):
         for name in module.__all__:
-            assert f"}} {name}(" in page
+            assert re.search(rf"}} {name}[(\n]", pages[f"{page}.md"]), name
+    operators = "".join(text for file, text in pages.items() if file.startswith("ops"))
+    for name in contents.public_names(ops):
+        assert re.search(rf"}} {name}[(\n]|#cellbridge\.\w+\.{name}\)", operators), name
+
+
+def test_the_reference_begins_with_what_people_call(pages: dict[str, str]) -> None:
+    names = re.findall(r"\{py:(?:function|class)\} (\w+)", pages["parity.md"])
+    assert names[:5] == ["check", "compare", "assert_parity", "check_training", "assert_training_parity"]
+    assert names[-4:] == ["Report", "TrainingReport", "CellReport", "Comparison"]
+
+
+def test_a_name_that_no_group_has_is_an_error() -> None:
+    converter = contents.PACKAGES["converter"]
+    with pytest.raises(contents.Unplaced, match=r"has cellbridge\.converter\.\w+, .*converter\.to_onnx\b"):
+        contents.homes({"converter": replace(converter, groups=converter.groups[:1])})
+
+
+def test_a_value_is_described_once(pages: dict[str, str]) -> None:
+    assert "} relu(input)\n\nmax(x, 0)" in pages["ops/activations.md"]
+    objects = pages["ops/activations.md"].partition("} ReLU(")[2]
+    assert objects.startswith(")\n:no-contents-entry:\n\nOperator object of [`relu`](#cellbridge.runtime.ops.relu).\n")
+    assert "} absolute\n:no-contents-entry:\n\nThe same as [`abs`](#" in pages["ops/mathematical_functions.md"]
+    assert "[`Tensor`](#cellbridge.runtime.common.Tensor)" in pages["runtime.md"].partition("## Described elsewhere")[2]
+
+
+def test_types_are_short() -> None:
+    from cellbridge import parity
+
+    text = entries.signature(parity.check)
+    assert "(module: Module, args, kwargs: Mapping[str, Any] | None = None, *, " in text
+    assert "save_onnx: str | Path | None = None" in text
+    assert text.endswith("**options) -> Report")
+    assert entries.short("Callable[..., tuple[Any, ...]] | None") == "Callable[..., tuple] | None"
+    assert entries.short(int) == "int"
+
+
+def test_fields_have_types_and_defaults(pages: dict[str, str]) -> None:
+    assert "- `grads` (`bool`, by default `True`): compare gradients too." in pages["parity.md"]
+    assert "- `only` (`Sequence[str]`): globs" in pages["parity.md"]
 
 
 def test_the_command_line_is_shown_by_groups() -> None:
@@ -185,6 +245,8 @@ def test_the_command_line_is_shown_by_groups() -> None:
         assert f"\n## {title}\n\n### parity {commands[0].name}\n" in page
     of_run = page.partition("### parity run\n")[2].partition("\n###")[0]
     assert re.findall(r"^(\w[\w ]*):$", of_run, re.MULTILINE)[:2] == ["Judge", "Inputs"]
+    assert page.lower().count("exit codes") == 1
+    assert "\n130  interrupted" in page
     assert page.count("\n### parity ") == sum(map(len, COMMANDS.values()))
     assert page.count("-h, --help") == page.count("\n### parity ") + 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -82,3 +83,8 @@ def test_a_name_that_there_is_not_is_told_with_the_nearest() -> None:
         _ = ops.rellu
     with pytest.raises(AttributeError, match=r"no attribute '__zzz__'$"):
         _ = ops.__zzz__
+
+
+def test_operator_objects_have_the_signature_of_their_constructor() -> None:
+    assert str(inspect.signature(ops.Softmax)) == "(axis=-1)"
+    assert str(inspect.signature(ops.ReLU)) == "()"
