@@ -62,6 +62,7 @@ function boxElement(box, { isActive, isFaint }) {
   const room = Math.floor((width - 3 * BOX_TEXT) / LETTER) - right.length - (isParent ? 4 : 2);
   const label = shortened(row.label, Math.max(4, room));
   const left = room - [...label].length - 1;
+  const name = left > 4 ? shortened(row.className, left) : "";
   const style = ["box", verdictClass(verdict), isOpen && "is-open", isActive && "is-active", isFaint && "is-faint"];
   const middle = y + BOX.height / 2 + 4;
   return draw(
@@ -72,7 +73,7 @@ function boxElement(box, { isActive, isFaint }) {
       role: "treeitem",
       "aria-level": box.level,
       "aria-selected": String(state.selected === row),
-      "aria-label": [row.path, row.className, words, worst, inside].filter(Boolean).join(", "),
+      "aria-label": `${label} ${name} ${right}, ${[row.path, row.className, words, worst, inside].filter(Boolean).join(", ")}`,
       ...(isParent ? { "aria-expanded": String(isOpen) } : {}),
       "data-box": box.place,
     },
@@ -84,8 +85,9 @@ function boxElement(box, { isActive, isFaint }) {
       ...(isParent ? [draw("tspan", { class: "twist" }, isOpen ? "▾ " : "▸ ")] : []),
       draw("tspan", { class: "box-mark" }, `${mark} `),
       draw("tspan", { class: "box-label" }, label),
-      ...(left > 4 ? [draw("tspan", { class: "box-class" }, ` ${shortened(row.className, left)}`)] : []),
+      draw("tspan", { class: "box-class" }, ` ${name}`),
     ),
+    " ",
     draw("text", { class: "box-right", x: x + width - BOX_TEXT, y: middle, "text-anchor": "end" }, right),
   );
 }

@@ -100,6 +100,7 @@ function renderHead() {
         "button",
         { type: "button", "data-key": key, title: "Sort", "aria-label": label, onclick: () => sortBy(key) },
         name(side, { class: "side" }),
+        side && " ",
         make("span", { class: "words" }, `${words}${arrow && " "}${arrow}`),
       ),
     );

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cellbridge.parity.report.training_report import TrainingReport
 from tests.parity.html.browser import Browser
-from tests.parity.reports import cell, encoder, failing, report
+from tests.parity.reports import cell, encoder, failing, passing, report
 
 Opened = Callable[..., Browser]
 """Opens the page of a report, in a window of the options of `Browser.open`."""
@@ -46,3 +47,19 @@ CONTRASTS = """
   return poor;
 })()
 """
+
+
+def training_report(steps: int = 6) -> TrainingReport:
+    """A training of one side, in which a bias differs from step 3 on."""
+    comparisons = [
+        passing(side="cell", kind=kind, tensor=tensor, call=step, feeding="end to end", reference_value=1 / step)
+        for step in range(1, steps + 1)
+        for kind, tensor in (("loss", "loss"), ("gradient", "fc.weight"), ("parameter", "fc.weight"))
+    ]
+    comparisons += [
+        failing(side="cell", kind="parameter", tensor="fc.bias", call=step, ratio=10.0**step)
+        for step in range(3, steps + 1)
+    ]
+    return TrainingReport(
+        "Net", ["cell"], "float32", steps, "adamw, lr 0.001", comparisons, explanations=["eps is larger"]
+    )

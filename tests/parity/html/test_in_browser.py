@@ -11,14 +11,13 @@ import pytest
 from cellbridge.parity.report.base import BaseReport
 from cellbridge.parity.report.html.data import MAX_GRAPHS
 from cellbridge.parity.report.html.page import fraction_of_bar
-from cellbridge.parity.report.training_report import TrainingReport
 from cellbridge.parity.results.cause import Cause
 from cellbridge.parity.results.cell_graph import CellGraph, GraphNode
 from cellbridge.parity.results.hunk import CodeLine, Hunk
 from cellbridge.parity.verdicts.error_maps import error_map
 from tests.parity.hostile import PAYLOADS
 from tests.parity.html.browser import COMMAND
-from tests.parity.html.pages import CONTRASTS, LARGE, Opened
+from tests.parity.html.pages import CONTRASTS, LARGE, Opened, training_report
 from tests.parity.html.test_page import FAULTY, GRAPH, hostile_cell
 from tests.parity.reports import CONVNET, cell, failing, passing, report
 
@@ -26,21 +25,6 @@ pytestmark = pytest.mark.skipif(COMMAND is None, reason="there is no Chromium")
 
 SHOWN = "[...document.querySelectorAll('.rows .row')].sort((a, b) => a.dataset.place - b.dataset.place)"
 LABELS = f"{SHOWN}.map(row => row.querySelector('.label-of-row').textContent)"
-
-
-def training_report(steps: int = 6) -> TrainingReport:
-    comparisons = [
-        passing(side="cell", kind=kind, tensor=tensor, call=step, feeding="end to end", reference_value=1 / step)
-        for step in range(1, steps + 1)
-        for kind, tensor in (("loss", "loss"), ("gradient", "fc.weight"), ("parameter", "fc.weight"))
-    ]
-    comparisons += [
-        failing(side="cell", kind="parameter", tensor="fc.bias", call=step, ratio=10.0**step)
-        for step in range(3, steps + 1)
-    ]
-    return TrainingReport(
-        "Net", ["cell"], "float32", steps, "adamw, lr 0.001", comparisons, explanations=["eps is larger"]
-    )
 
 
 def test_failures_are_expanded_and_what_passes_is_collapsed(opened: Opened) -> None:

@@ -12,24 +12,25 @@ from tests.parity.hostile import PAYLOADS
 from tests.parity.html.browser import COMMAND
 from tests.parity.html.pages import CONTRASTS, LARGE, Opened
 from tests.parity.html.test_page import FAULTY, hostile_cell
-from tests.parity.reports import CONVNET, cell, failing, report
+from tests.parity.reports import CONVNET, cell, encoder, failing, report
 
 pytestmark = pytest.mark.skipif(COMMAND is None, reason="there is no Chromium")
 
 BOXES = "[...document.querySelectorAll('.box')]"
 NAMES = f"{BOXES}.map(box => box.querySelector('.box-label').textContent)"
-ACTIVE = "document.getElementById(document.activeElement.getAttribute('aria-activedescendant')).ariaLabel"
+AFTER_ITS_TEXT = "ariaLabel.split(', ').slice(1).join()"
+ACTIVE = f"document.getElementById(document.activeElement.getAttribute('aria-activedescendant')).{AFTER_ITS_TEXT}"
 
 
 def test_failing_cells_are_open_and_dark_and_affected_ones_pale(opened: Opened) -> None:
     page = opened(FAULTY)
     assert page.run(NAMES) == ["(root)", "stem", "blocks", "0", "1", "norm", "act", "head"]
-    kinds = page.run(f"Object.fromEntries({BOXES}.map(box => [box.ariaLabel.split(',')[0], box.classList[1]]))")
+    kinds = page.run(f"Object.fromEntries({BOXES}.map(box => [box.ariaLabel.split(', ')[1], box.classList[1]]))")
     assert kinds["blocks.1.norm"] == "is-failing"
     assert kinds["(root)"] == "is-affected"
     assert kinds["blocks.0"] == "is-passing"
     inside = (
-        "(path => { const at = p => [...document.querySelectorAll('.box')].find(b => b.ariaLabel.startsWith(p))"
+        "(path => { const at = p => [...document.querySelectorAll('.box')].find(b => b.ariaLabel.includes(', ' + p))"
         ".querySelector('rect').getBoundingClientRect(); const [a, b] = [at('blocks.1,'), at('blocks.1.norm')];"
         " return a.left < b.left && b.right < a.right && a.top < b.top && b.bottom < a.bottom; })()"
     )
@@ -78,12 +79,13 @@ def test_keys_move_expand_and_open(opened: Opened) -> None:
 
 def test_a_click_opens_a_cell_and_one_on_the_mark_what_is_inside(opened: Opened) -> None:
     page = opened(FAULTY)
-    page.click("#network [aria-label^='blocks.0,'] .twist")
+    page.click("#network [aria-label*=', blocks.0,'] .twist")
     assert page.run("document.getElementById('detail').hidden")
     assert page.run(NAMES).count("norm") == 2
-    page.click("#network [aria-label^='blocks.1.norm'] .box-label")
+    page.click("#network [aria-label*=', blocks.1.norm'] .box-label")
     assert page.run("document.querySelector('#detail h3').textContent") == "blocks.1.norm"
-    assert page.run("document.querySelector('#network [aria-selected=true]').ariaLabel").startswith("blocks.1.norm")
+    chosen = page.run(f"document.querySelector('#network [aria-selected=true]').{AFTER_ITS_TEXT}")
+    assert chosen.startswith("blocks.1.norm,")
 
 
 def test_search_goes_from_match_to_match(opened: Opened) -> None:
@@ -92,11 +94,11 @@ def test_search_goes_from_match_to_match(opened: Opened) -> None:
     page.press("/", "g", "e", "l", "u")
     assert page.run("document.activeElement.id") == "network-search"
     assert page.run("document.getElementById('network-count').textContent") == "2 of 10 Cells"
-    faint = page.run(f"{BOXES}.filter(box => box.matches('.is-faint')).map(box => box.ariaLabel.split(',')[0])")
+    faint = page.run(f"{BOXES}.filter(box => box.matches('.is-faint')).map(box => box.ariaLabel.split(', ')[1])")
     assert "stem" in faint
     assert "blocks.0" not in faint
     page.press("Enter")
-    active = "document.querySelector('.box.is-active').ariaLabel.split(',')[0]"
+    active = "document.querySelector('.box.is-active').ariaLabel.split(', ')[1]"
     assert page.run(active) == "blocks.0.act"
     page.press("Enter")
     assert page.run(active) == "blocks.1.act"
@@ -115,7 +117,7 @@ def test_the_line_has_the_error_end_to_end_where_it_is_known(opened: Opened) -> 
     assert page.run(f"{points}.map(p => p.querySelector('title').textContent)") == [
         "stem, interpreter: 0.001, fails itself", "(root), interpreter: 0.01",
     ]  # fmt: skip
-    page.click("#network [aria-label^='blocks,'] .twist")
+    page.click("#network [aria-label*=', blocks,'] .twist")
     values = page.run(f"Object.fromEntries({points}.map(p => [p.textContent.split(',')[0], +p.getAttribute('cx')]))")
     assert values["blocks.0"] < values["stem"] < values["(root)"] < values["blocks.1"]
     assert "error end to end" in page.run("document.getElementById('network-axis').textContent")
@@ -144,6 +146,16 @@ def test_five_thousand_open_cells_stay_fluid(opened: Opened) -> None:
     )
     assert milliseconds < 100
     assert page.run("document.querySelectorAll('*').length") < 2500
+
+
+@pytest.mark.slow
+def test_a_page_of_a_thousand_cells_opens_within_a_second(opened: Opened) -> None:
+    """Measured on two busy cores: 0.15 to 0.25 s for 1,002 Cells, 0.25 to 0.4 s for 4,998."""
+    layers = encoder(111)
+    page = opened(report(layers, *(cell(f"layers.{i}.norm1", "LayerNorm", failing()) for i in range(0, 111, 10))))
+    assert len(layers) > 1000
+    page.run("new Promise(done => setTimeout(done, 50))")
+    assert 0 < page.run("performance.getEntriesByType('navigation')[0].loadEventEnd") < 1000
 
 
 def test_hostile_names_do_nothing(opened: Opened) -> None:
