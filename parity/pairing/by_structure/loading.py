@@ -23,6 +23,7 @@ from ...weights.map_text import map_text
 from ...weights.port_map import port_arrays
 from ..by_values.crossings import other_sample
 from ..by_values.flat import without_boundaries
+from ..by_values.written_scans import with_scans_written_out
 from .describing import describe
 from .joined_data import with_products_apart
 from .network import Network
@@ -193,7 +194,7 @@ def _captured(name: str, network: Port, sample: Arguments) -> Program:
             raise UsageError("sizes of its tensors depend on numbers that it computes")
     except CellbridgeError as error:
         raise _refusal(f"the {name} can't be followed", error) from error
-    return without_boundaries(program)
+    return with_scans_written_out(without_boundaries(program), divide=False)
 
 
 def _network(name: str, program: Program, samples: list[Arguments]) -> Network:

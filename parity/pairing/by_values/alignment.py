@@ -96,7 +96,7 @@ def align(
     """
     args, kwargs = arguments
     first = arrange(args, kwargs)
-    program = with_scans_written_out(program)
+    program = with_scans_written_out(program, divide=True)
     require_affordable(program, first, grads=options.grads)
     plain = TorchSide.of_options(reference, module, args, kwargs, options)
     truth = plain.run(Run("float64", Wanted(options.grads)))

@@ -1,7 +1,7 @@
 """Loops over slices of a known number, written out: layers whose weights a program has stacked, and recurrences.
 
 A loop's body is one node, inside of which no value is a place. Written out, each turn has its own values, and where a
-stacked parameter is only taken slice by slice, each turn has its own parameter.
+stacked parameter is only taken slice by slice, each turn may have its own parameter.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ MOST_NODES = 20_000
 MOST_LEVELS = 4
 
 
-def with_scans_written_out(program: Program) -> Program:
+def with_scans_written_out(program: Program, *, divide: bool) -> Program:
     """Return a program with the turns of each `scan` of a known length in its place, also of those inside of scans.
 
     Args:
-        program: the program. Its stacked parameters that are only sliced by such loops become one for each turn.
+        program: the program.
+        divide: whether its stacked parameters that are only sliced by such loops become one for each turn.
     """
     for _ in range(MOST_LEVELS):
         if not any(map(_is_short, program.nodes)):
             break
-        program = _Writing(program).program()
+        program = _Writing(program, dict(_stacks(program)) if divide else {}).program()
     return program
 
 
@@ -71,10 +72,10 @@ class _Writing:
     """A program whose loops are written out."""
 
     before: Program
+    stacks: dict[Value, _Stack]
     builder: Builder = field(init=False)
     values: dict[Value, SymbolicTensor] = field(default_factory=dict)
     parameters: dict[str, ProgramParameter] = field(init=False)
-    stacks: dict[Value, _Stack] = field(init=False)
     constants: dict[Value, Array] = field(init=False)
     slices: dict[tuple[str, int], list[SymbolicTensor]] = field(default_factory=dict)
 
@@ -82,7 +83,6 @@ class _Writing:
         self.builder = Builder.from_program(self.before)
         self.builder.nodes = []
         self.parameters = dict(self.before.parameters)
-        self.stacks = dict(_stacks(self.before))
         self.constants = {constant.value: constant.data for constant in self.before.constants}
         self.constants |= {b.value: b.data for b in self.before.buffers.values() if b.update is None}
 

@@ -81,3 +81,36 @@ def test_a_network_in_jax_gets_the_weights_for_the_comparison(network: Any, tmp_
     assert not any("not loaded" in note for note in report.notes)
     assert parity.compare(reference, side, x, load_weights=path, **QUICKLY).ok
     assert not parity.compare(reference, side, x, **QUICKLY).ok  # it has its own numbers again
+
+
+class Layers(nn.Module):
+    """Layers that a function has stacked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers, self.fc = nn.ModuleList(nn.Linear(SIZE, SIZE) for _ in range(3)), nn.Linear(SIZE, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = x + layer(x).tanh()
+        result: Tensor = self.fc(x)
+        return result
+
+
+def test_layers_that_a_network_has_stacked_are_loaded() -> None:
+    random = np.random.default_rng(1)
+    shapes = {"w": (SIZE, 3, SIZE), "b": (3, SIZE), "last": (SIZE, 4), "c": (4,)}
+    params = {name: random.uniform(0.2, 0.7, shape).astype(np.float32) for name, shape in shapes.items()}
+
+    def layer(x: Any, p: Any) -> Any:
+        weight, bias = p
+        return x + jax.numpy.tanh(x @ weight + bias), None
+
+    def network(p: Any, x: Any) -> Any:
+        x, _ = jax.lax.scan(layer, x, (p["w"].swapaxes(0, 1), p["b"]))
+        return x @ p["last"] + p["c"]
+
+    x = (torch.randn(6, SIZE, generator=torch.Generator().manual_seed(2)),)
+    report = parity.compare(drawn(Layers(), 0), parity.jax_side(network, params), x, load_weights=True, **QUICKLY)
+    assert report.ok, report
+    assert any(note.startswith("4 of 4 parameters were loaded by structure") for note in report.notes)

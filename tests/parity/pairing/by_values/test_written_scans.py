@@ -137,7 +137,7 @@ def test_turns_compute_what_the_loop_does(reverse: bool) -> None:
     with jax.enable_x64(True):
         program = from_jax(network, x, params=params)
         expected = jax.tree.leaves(network(params, x))
-    written = with_scans_written_out(program)
+    written = with_scans_written_out(program, divide=True)
     assert not any(node.op == "scan" for node in written.nodes)
     assert sorted(written.parameters) == ["scale", "weights part 0", "weights part 1", "weights part 2"]
     for array, truth in zip(written(x), expected, strict=True):
