@@ -32,6 +32,7 @@ from .merged_weights import Merged, without_factors, without_merged_weights
 from .parameters import ModuleParameters, PairedParameters
 from .right_cells import wrong_cells
 from .sides import FileSide
+from .uncomputed_weights import computed_weights
 from .wrong_parameters import pair_all_parameters
 
 
@@ -108,10 +109,15 @@ class Search:
         return [name for name, info in self.parameters.items() if info.trainable and name not in paired.paired]
 
     def _find(self, program: Program, likely: Mapping[Key, Value] | None = None, merged: Merged | None = None) -> Match:
+        return self._paired(program, self._find_cells(program, likely), merged)
+
+    def _find_cells(self, program: Program, likely: Mapping[Key, Value] | None = None) -> FoundCells:
         arrays = {name: info.data for name, info in self.parameters.items()}
-        cells = find_cells(
+        return find_cells(
             program, self.samples, self.records, self.ends, arrays, likely or {}, in_any_order=self.in_any_order
         )
+
+    def _paired(self, program: Program, cells: FoundCells, merged: Merged | None) -> Match:
         side_of = functools.partial(self.side_of, cells)
         paired = pair_all_parameters(cells.marked.program, self._of_module, side_of, self.records[0])
         if merged is not None:
@@ -150,6 +156,20 @@ class Search:
         again = self._at_likely_places(self._with_merged(match, merged))
         return again if self._wrong_cells(again) <= self._wrong_cells(likely) else likely
 
+    def _with_computed_weights(self, match: Match, module: Program, unplaced: Collection[str]) -> Match:
+        """Return the Cells that a program has if it computes weights from parameters as the module does, in its own."""
+        computed = computed_weights(match.program, module, unplaced, _known(match.paired))
+        if not computed:
+            return match
+        cells = self._find_cells(with_numbers(match.program, computed))
+        marked = cells.marked.program
+        if not computed.keys() <= marked.parameters.keys():
+            return match
+        own = {name: match.program.parameters[name].data for name in computed}
+        with_own = replace(cells.marked, program=with_numbers(marked, own))
+        again = self._paired(match.program, replace(cells, marked=with_own, is_right=False), match.merged)
+        return again if len(again.cells.ownership.left_out) < len(match.cells.ownership.left_out) else match
+
     def _at_likely_places(self, match: Match) -> Match:
         left_out, paired = match.cells.ownership.left_out, match.paired
         unplaced = {name for name in self.parameters if name.rpartition(".")[0] in left_out}
@@ -157,7 +177,9 @@ class Search:
         captured = self._captured if may_be_elsewhere else None
         if captured is None:
             return match
-        places = match.cells.places
+        match = self._with_computed_weights(match, without_boundaries(captured), unplaced)
+        left_out, places, paired = match.cells.ownership.left_out, match.cells.places, match.paired
+        unplaced = {name for name in unplaced if name.rpartition(".")[0] in left_out}
         taken = {value for tensor, value in places.of.items() if tensor not in places.by_trial | places.by_paths}
         likely = likely_places(match.program, captured, unplaced, paired.rounded, _known(paired), taken)
         if likely is None:
