@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from itertools import chain, islice, repeat
 from typing import Any
 
@@ -19,7 +18,7 @@ from ...results.error_map import Plane
 from ..detail import digits_to_tell_apart
 from ..layout import from_here
 from .page import Chart, Page, Row, fraction_of_bar, visible
-from .side_by_side import LineOfSide
+from .side_by_side import CodeBlock, HunkView
 
 DIGITS = 4  # of errors and ratios
 MAX_MAPS_OF_ROW = 4
@@ -74,7 +73,7 @@ def _row(row: Row, texts: _Texts, with_map: set[int], with_graph: bool) -> list[
         [value if isinstance(value, str) else _number(value) for value in row.values],
         [
             [*_cause(cause, texts), _lines(lines, texts)]
-            for cause, lines in zip(row.causes, row.lines_of_causes or repeat(()), strict=False)
+            for cause, lines in zip(row.causes, row.lines_of_causes or repeat(None), strict=False)
         ],
         [texts.number(text) for text in row.explanations],
         [_comparison(c, texts, with_map) for c in row.comparisons],
@@ -86,8 +85,17 @@ def _row(row: Row, texts: _Texts, with_map: set[int], with_graph: bool) -> list[
     ]
 
 
-def _lines(lines: Sequence[LineOfSide], texts: _Texts) -> list[list[int]]:
-    return [[texts.number(side), texts.number(from_here(line))] for side, line in lines]
+def _lines(hunk: HunkView | None, texts: _Texts) -> list[Any]:
+    columns = [] if hunk is None else hunk.columns
+    return [[texts.number(column.side), [_block(block, texts) for block in column.blocks]] for column in columns]
+
+
+def _block(block: CodeBlock, texts: _Texts) -> list[Any]:
+    lines = [
+        [number, [[texts.number(piece), int(is_marked)] for piece, is_marked in pieces]]
+        for number, pieces in block.lines
+    ]
+    return [texts.number(block.file), lines]
 
 
 def _graph(graph: CellGraph, texts: _Texts, is_drawn: bool) -> list[Any]:

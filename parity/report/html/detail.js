@@ -54,9 +54,31 @@ function causeOf(numbers) {
   );
 }
 
-/** The lines of both sides, each after the name of its side. */
-function linesOf(lines) {
-  return lines.map(([side, line]) => sourceOf(text(line), text(side)));
+/** The lines of both sides in two columns, as the findings at the top have them; nothing if none is known. */
+function linesOf(columns) {
+  if (!columns.length) return [];
+  const kinds = columns.length > 1 ? ["side minus", "side plus"] : ["side"];
+  const sides = columns.map(([side, blocks], i) =>
+    make(
+      "div",
+      { class: kinds[i] },
+      make("p", { class: "label" }, name(text(side))),
+      ...(blocks.length ? blocks.flatMap(blockOf) : [make("p", { class: "file" }, "no line is known")]),
+    ),
+  );
+  return [make("div", { class: "hunk" }, ...sides)];
+}
+
+function blockOf([file, lines]) {
+  const cells = lines.map(([number, pieces]) =>
+    make(
+      "tr",
+      {},
+      make("td", { class: "line-number" }, number ? String(number) : ""),
+      make("td", {}, make("code", {}, ...pieces.map(([piece, isMarked]) => (isMarked ? make("mark", {}, text(piece)) : text(piece))))),
+    ),
+  );
+  return [text(file) ? make("p", { class: "file" }, name(text(file))) : null, make("table", {}, ...cells)].filter(Boolean);
 }
 
 function sourceOf(source, side) {

@@ -60,11 +60,11 @@ function errorBar(fraction, axis) {
   return svg;
 }
 
-/** The labels of an axis: its ends, and the bar. */
+/** The name of an axis and its labels: its ends, and the bar. */
 function axisLabels(axis) {
   const labels = make(
     "span",
-    { class: "axis", "aria-hidden": "true" },
+    { class: "axis" },
     make("span", {}, power(axis.low)),
     make("span", {}, power(axis.high)),
   );
@@ -74,14 +74,14 @@ function axisLabels(axis) {
     middle.style.setProperty("left", `${100 * share}%`);
     labels.append(middle);
   }
-  return labels;
+  return make("span", { class: "axis-of-list", "aria-hidden": "true" }, make("span", {}, "error ÷ bar"), labels);
 }
 
 function power(exponent) {
   return exponent === 0 ? "1" : exponent === 1 ? "10" : `1e${exponent}`;
 }
 
-const CHART = { width: 360, height: 200, left: 52, right: 14, top: 26, bottom: 28 };
+const CHART = { width: 360, height: 200, left: 52, right: 14, top: 38, bottom: 40 };
 
 /** A chart over the steps, with a mark at the first step that differs. */
 function chart({ title, curves, inBars: bars, differing }) {
@@ -136,9 +136,13 @@ function chart({ title, curves, inBars: bars, differing }) {
       ),
     );
   }
+  svg.append(
+    draw("text", { class: "axis-name", x: 2, y: 11 }, bars ? "error, 1 = the largest that passes" : title),
+    draw("text", { class: "axis-name", x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, "step"),
+  );
   const every = Math.ceil(steps / 8);
   for (let step = 1; step <= steps; step += every) {
-    svg.append(draw("text", { x: x(step), y: height - 9, "text-anchor": "middle" }, String(step)));
+    svg.append(draw("text", { x: x(step), y: height - 22, "text-anchor": "middle" }, String(step)));
   }
   curves.forEach(([side, values], number) => {
     const points = values

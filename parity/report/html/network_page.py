@@ -27,7 +27,7 @@ from .costs import costs_table
 from .page import Column, Fault, Page, Row, thin_out
 from .pairing import pairing_table
 from .shares import shares_table
-from .side_by_side import HunkView, LineOfSide, hunk_view, lines_of_sides
+from .side_by_side import HunkView, hunk_view
 
 FAULTS = 40  # findings that are listed at the top
 COLUMNS = {
@@ -178,8 +178,8 @@ def _fault(group: list[CellReport], report: NetworkResult) -> Fault:
     )
 
 
-def _lines(hunk: Hunk, cell: CellReport, report: NetworkResult) -> list[LineOfSide]:
-    return lines_of_sides(hunk, _sides(cell, report)) if cell.differences else []
+def _lines(hunk: Hunk, cell: CellReport, report: NetworkResult) -> HunkView | None:
+    return hunk_view(hunk, _sides(cell, report), of_cause=True) if cell.differences else None
 
 
 def _sides(cell: CellReport, report: NetworkResult) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from ...results.cause import Cause
 from ...results.cell_graph import CellGraph
 from ...results.comparison import FAIL, NOT_COMPARED, NOT_KNOWN, PASS, Comparison
 from ..multiples import worst_in_words
-from .side_by_side import HunkView, LineOfSide, PairingTable
+from .side_by_side import HunkView, PairingTable
 
 MANY = 20_000
 """Up to this many comparisons that pass, and as many that fail, a page shows every one; see `thin_out`."""
@@ -63,9 +63,8 @@ class Row:
         comparisons: in the order in which they are shown.
         left_out: number of comparisons that aren't shown.
         graph: its program, to draw; None if it isn't known.
-        lines: where it is in the code of each side, the reference first, as its name and `file:line: text`; without
-            those that aren't known.
-        lines_of_causes: the same for each cause, if it is at another place.
+        lines: the lines of both sides that compute what differs; None if they aren't known.
+        lines_of_causes: the same for each cause.
     """
 
     path: str
@@ -83,8 +82,8 @@ class Row:
     left_out: int = 0
     wrong_side: str = ""
     graph: CellGraph | None = None
-    lines: Sequence[LineOfSide] = ()
-    lines_of_causes: Sequence[Sequence[LineOfSide]] = ()
+    lines: HunkView | None = None
+    lines_of_causes: Sequence[HunkView | None] = ()
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ class ShareLine:
         name: path of the Cell, or what else the share is of.
         link: address of the Cell's row; empty if it has none.
         value: the share, as a number.
-        percent: the share of the whole error; empty if the shares cancel, so that it says nothing.
+        percent: the share relative to the sizes of all lines together, negative where it cancels some of the others.
         width: length of its bar, `SHARE_WIDTH` for the largest.
         adds: whether it has the sign of the whole error; others cancel some of it.
     """

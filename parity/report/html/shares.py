@@ -18,18 +18,20 @@ def shares_table(shares: ErrorShares, paths: Sequence[str]) -> SharesTable:
     scale = max(abs(value) for _, value in [*ordered, ("", shares.unexplained)])
     shown = [(path, value) for path, value in ordered[:MOST] if abs(value) >= LEAST * scale]
     rest = [value for _, value in ordered[len(shown) :]]
-
-    def line(name: str, value: float, link: str = "") -> ShareLine:
-        percent = f"{round(value / shares.total, 3) + 0.0:.1%}" if abs(shares.total) > 0.01 * scale else ""  # no -0.0%
-        width = SHARE_WIDTH * abs(value) / scale if scale else 0.0
-        return ShareLine(name, link, f"{value:.3g}", percent, round(width, 1), value * shares.total >= 0)
-
     with_row = set(paths)
-    lines = [
-        line(path or "(root)", value, link_to(path or "(root)") if path in with_row else "") for path, value in shown
-    ]
+    values = [(path or "(root)", value, link_to(path or "(root)") if path in with_row else "") for path, value in shown]
     if rest:
-        lines.append(line(pluralize(len(rest), "other Cell"), sum(rest)))
-    lines.append(line("not explained to first order", shares.unexplained))
+        values.append((pluralize(len(rest), "other Cell"), sum(rest), ""))
+    values.append(("not explained to first order", shares.unexplained, ""))
+    sizes = sum(abs(value) for _, value, _ in values)
+
+    def line(name: str, value: float, link: str) -> ShareLine:
+        adds = value * shares.total >= 0
+        part = round(abs(value) / sizes, 3) if sizes else 0.0
+        percent = f"{part if adds or not part else -part:.1%}"
+        width = SHARE_WIDTH * abs(value) / scale if scale else 0.0
+        return ShareLine(name, link, f"{value:.3g}", percent, round(width, 1), adds)
+
+    lines = [line(*value) for value in values]
     what = "to first order in the outputs, the loss" if shares.loss else "the sum of outputs times random cotangents"
     return SharesTable(shares.side, f"{what} is off by {shares.total:.3g}", lines)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import groupby
 
 from ...results.hunk import CodeLine, Hunk
 from ..hunks import has_lines_of_both
 from ..layout import from_here
 
-LineOfSide = tuple[str, str]
-"""The name of a side, and a line of its code as `file:line: text`."""
+Piece = tuple[str, bool]
+"""A part of a line, and whether the other side's lines lack it."""
+SIMILAR = 0.5  # share of tokens in common from which on the others are marked; less alike is other code altogether
+MOST_TOKENS = 1000  # of both sides; comparing them takes the square of that at worst
+_TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 
 
 @dataclass(frozen=True)
 class CodeBlock:
-    """Lines of one file: the file, or the side where there is none, and each line's number (0 for none) and text."""
+    """Lines of one file: the file, or the side where there is none, and each line's number (0 for none) and pieces."""
 
     file: str
-    lines: Sequence[tuple[int, str]]
+    lines: Sequence[tuple[int, Sequence[Piece]]]
 
 
 @dataclass(frozen=True)
@@ -82,25 +87,47 @@ def hunk_view(hunk: Hunk, sides: tuple[str, str], *, of_cause: bool) -> HunkView
     if not hunk or not (of_cause or has_lines_of_both(hunk)):
         return None
     if hunk.reference == hunk.candidate:
-        return HunkView([Column("both sides", _blocks(hunk.reference))])
-    lines = hunk.reference, hunk.candidate
-    return HunkView([Column(side, _blocks(of_side)) for side, of_side in zip(sides, lines, strict=True)])
+        pieces = [[(line.in_words, False)] for line in hunk.reference]
+        return HunkView([Column("both sides", _blocks(hunk.reference, pieces))])
+    columns = zip(sides, (hunk.reference, hunk.candidate), _marked(hunk), strict=True)
+    return HunkView([Column(side, _blocks(of_side, pieces)) for side, of_side, pieces in columns])
 
 
-def lines_of_sides(hunk: Hunk, sides: tuple[str, str]) -> list[LineOfSide]:
-    """Return the first line of each side, with the side's name; one for both, if they have the same."""
-    if hunk.reference == hunk.candidate:
-        return [("both sides", _in_a_line(hunk.reference[0]))] if hunk else []
-    lines = zip(sides, (hunk.reference, hunk.candidate), strict=True)
-    return [(side, _in_a_line(of_side[0])) for side, of_side in lines if of_side]
-
-
-def _in_a_line(line: CodeLine) -> str:
-    return f"{line.file}:{line.line}: {line.in_words}" if line.file else line.in_words
-
-
-def _blocks(lines: Sequence[CodeLine]) -> list[CodeBlock]:
+def _blocks(lines: Sequence[CodeLine], pieces: Sequence[Sequence[Piece]]) -> list[CodeBlock]:
     return [
-        CodeBlock(from_here(file), [(line.line, line.in_words) for line in of_file])
-        for file, of_file in groupby(lines, key=lambda line: line.file)
+        CodeBlock(from_here(file), [(line.line, of_line) for line, of_line in of_file])
+        for file, of_file in groupby(zip(lines, pieces, strict=True), key=lambda pair: pair[0].file)
     ]
+
+
+def _marked(hunk: Hunk) -> tuple[list[list[Piece]], list[list[Piece]]]:
+    """Return the lines of both sides in pieces, those marked that only one side has."""
+    tokens = [[_TOKEN.findall(line.in_words) for line in lines] for lines in (hunk.reference, hunk.candidate)]
+    reference, candidate = ([token for line in lines for token in line if not token.isspace()] for lines in tokens)
+    same: tuple[set[int], set[int]] = set(range(len(reference))), set(range(len(candidate)))
+    if len(reference) + len(candidate) <= MOST_TOKENS:
+        matcher = SequenceMatcher(None, reference, candidate, autojunk=False)
+        if matcher.ratio() >= SIMILAR:
+            blocks = matcher.get_matching_blocks()
+            same = (
+                {block.a + i for block in blocks for i in range(block.size)},
+                {block.b + i for block in blocks for i in range(block.size)},
+            )
+    return _in_pieces(tokens[0], same[0]), _in_pieces(tokens[1], same[1])
+
+
+def _in_pieces(lines: Sequence[Sequence[str]], same: set[int]) -> list[list[Piece]]:
+    """Join the tokens of each line to pieces; `same` are positions among all tokens that aren't white space."""
+    pieces: list[list[Piece]] = []
+    position = 0
+    for line in lines:
+        of_line: list[Piece] = []
+        for token in line:
+            is_marked = not token.isspace() and position not in same
+            position += not token.isspace()
+            if of_line and of_line[-1][1] == is_marked:
+                of_line[-1] = (of_line[-1][0] + token, is_marked)
+            else:
+                of_line.append((token, is_marked))
+        pieces.append(of_line)
+    return pieces

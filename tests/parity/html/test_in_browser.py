@@ -149,13 +149,22 @@ def test_a_row_has_the_lines_of_both_sides(opened: Opened) -> None:
             cell("third", "GELU", wrong, hunk=Hunk((), (candidate_line,))),
         )
     )
-    lines = "[...document.querySelectorAll('#detail .source')].map(line => line.textContent)"
-    expected = ["torchlibrary.py:66: y = gelu(x, 'tanh')", "interpreterport.py:7: y = gelu(x)"]
-    for path, at_the_top in (("first", expected), ("second", expected), ("third", expected[1:])):
+    sides = (
+        "[...document.querySelectorAll('#detail .side')].map(side => [side.querySelector('.label').textContent,"
+        " ...[...side.querySelectorAll('.file, td')].map(line => line.textContent)])"
+    )
+    first = [["torch", "library.py", "66", "y = gelu(x, 'tanh')"], ["interpreter", "port.py", "7", "y = gelu(x)"]]
+    last = [["torch", "no line is known"], ["interpreter", "port.py", "7", "y = gelu(x)"]]
+    for path, expected in (("first", first), ("second", first), ("third", last)):
         page.run(f"location.hash = '#cell={path}'; follow();")
-        shown = page.run(lines)
-        assert shown[: len(at_the_top)] == at_the_top
-        assert all(line.startswith(("interpreter", "onnxruntime")) for line in shown[len(at_the_top) :])
+        assert page.run(sides) == expected
+    page.run("location.hash = '#cell=first'; follow();")
+    assert page.run("[...document.querySelectorAll('#detail mark')].map(mark => mark.textContent)") == [",", "'tanh'"]
+    left, right = page.run(
+        "[...document.querySelectorAll('#detail .side')].map(side => side.getBoundingClientRect().x)"
+    )
+    assert left < right
+    assert page.run(CONTRASTS) == []
 
 
 def test_where_a_tensor_is_wrong_is_drawn_along_axes_of_choice(opened: Opened) -> None:

@@ -20,10 +20,10 @@ def test_lines_are_the_shares_and_what_they_leave() -> None:
     assert table.error == "to first order in the outputs, the loss is off by 2"
     shown = [(line.name, line.link, line.value, line.percent, line.width, line.adds) for line in table.lines]
     assert shown == [
-        ("(root)", "#cell=%28root%29", "1.5", "75.0%", 100, True),
-        ("b", "", "0.75", "37.5%", 50, True),
-        ("a", "#cell=a", "-0.5", "-25.0%", 33.3, False),
-        ("not explained to first order", "", "0.25", "12.5%", 16.7, True),
+        ("(root)", "#cell=%28root%29", "1.5", "50.0%", 100, True),
+        ("b", "", "0.75", "25.0%", 50, True),
+        ("a", "#cell=a", "-0.5", "-16.7%", 33.3, False),
+        ("not explained to first order", "", "0.25", "8.3%", 16.7, True),
     ]
 
 
@@ -37,9 +37,9 @@ def test_small_shares_are_added_up() -> None:
     assert sum(values) == pytest.approx(2 * MOST)
 
 
-def test_shares_that_cancel_have_no_percentage() -> None:
+def test_shares_that_cancel_are_no_thousands_of_percent() -> None:
     table = shares_table(ErrorShares("candidate", "meaning", False, 1e-4, {"a": 1.0, "b": -1.0}), ["a", "b"])
-    assert {line.percent for line in table.lines} == {""}
+    assert [line.percent for line in table.lines] == ["50.0%", "-50.0%", "0.0%"]
     assert [line.adds for line in table.lines][:2] == [True, False]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cellbridge.parity.report.html.pairing import MOST
+from cellbridge.parity.report.html.side_by_side import hunk_view
 from cellbridge.parity.report.html.writer import to_html
 from cellbridge.parity.report.report import Report
 from cellbridge.parity.results.cause import Cause
@@ -15,7 +16,7 @@ from cellbridge.parity.results.comparison import PASSED_ON
 from cellbridge.parity.results.correspondence import CarriedWeight, Correspondence, PairedCell
 from cellbridge.parity.results.hunk import CodeLine, Hunk
 from tests.parity.html.browser import COMMAND, Browser, browser
-from tests.parity.html.test_in_browser import CONTRASTS
+from tests.parity.html.pages import CONTRASTS
 from tests.parity.html.test_page import Parsed
 from tests.parity.reports import cell, failing, passing, report
 
@@ -55,6 +56,21 @@ def test_a_hunk_has_the_lines_of_both_sides() -> None:
     assert [text for text in texts_of(page, "code") if "gelu" in text] == [OURS.text, THEIRS.text]
     assert "library/model.py" in texts_of(page, "bdi")
     assert "66" in texts_of(page, "td")
+
+
+def test_what_the_other_side_lacks_is_marked_where_the_lines_are_alike() -> None:
+    def marked(reference: str, candidate: str) -> list[str]:
+        hunk = Hunk((CodeLine("a", 1, reference),), (CodeLine("b", 2, candidate),))
+        view = hunk_view(hunk, ("a", "b"), of_cause=True)
+        assert view is not None
+        lines = [pieces for column in view.columns for block in column.blocks for _, pieces in block.lines]
+        assert ["".join(text for text, _ in pieces) for pieces in lines] == [reference, candidate]
+        return ["".join(text for text, is_marked in pieces if is_marked) for pieces in lines]
+
+    assert marked("y = gelu(x, 'tanh')", "y = gelu(x)") == [",'tanh'", ""]
+    assert marked("norm(x,  eps=0.5)", "norm(x, eps=0.3)") == ["5", "3"]
+    assert marked("y = gelu(x)", "return self.head[self.norm + hidden]") == ["", ""], "other code altogether"
+    assert marked("x + " * 2000, "x - " * 2000) == ["", ""], "comparing very long lines takes too long"
 
 
 def test_causes_in_one_place_share_a_hunk_and_one_with_the_same_lines_on_both_sides_is_one_column() -> None:
