@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -89,7 +89,7 @@ def without_factors(
     """Return a file's program with factors behind products in place of those that were multiplied into their weights.
 
     The scale of the queries often is. Whether the module multiplies elsewhere isn't known: a weight that is a wrong
-    multiple looks the same.
+    multiple looks the same. A bias that isn't multiplied, or is another one, is kept, over the factor.
 
     Args:
         program: see `without_merged_weights`, as for the others.
@@ -104,7 +104,15 @@ def without_factors(
     parameters = {value for value in lacked if _varies(module.constant_data[value])}
     constants = program.constant_data
     weights = {v for v, data in constants.items() if v.name in unknown and is_floating(v.dtype) and _varies(data)}
-    pairs = list(_pairs(AffineParts(program), AffineParts(module), weights, parameters, _multiple))
+    parts = AffineParts(program), AffineParts(module)
+    pairs = list(_pairs(*parts, weights, parameters, _multiple))
+    weights -= {value for pair in pairs for value in pair.file.stored}
+    parameters -= {value for pair in pairs for value in pair.module.stored}
+    for pair in _pairs(*parts, weights, parameters, _multiple_but_for_an_offset):
+        changed = _with_own_offset(pair, program, module)
+        if changed is not None:
+            module = changed
+            pairs.append(pair)
     if not pairs:
         return None
     weights = {value for pair in pairs for value in pair.file.stored if value.name in unknown}
@@ -129,6 +137,37 @@ def _multiple(arrays: Sequence[Array], truth: Sequence[Array]) -> float | None:
     size = sum(float(np.vdot(expected, expected)) for expected in truth)
     factor = sum(float(np.vdot(a, t)) for a, t in zip(arrays, truth, strict=True)) / size if size else 0.0
     return factor if factor and _equal(arrays, [factor * expected for expected in truth]) else None
+
+
+def _multiple_but_for_an_offset(arrays: Sequence[Array], truth: Sequence[Array]) -> float | None:
+    """Return the number that the differences of arrays are those of the truth times; None if there is none, or it is 1.
+
+    A product with the right weights and another bias needs no factor.
+    """
+    factor = _multiple([arrays[0] - arrays[1]], [truth[0] - truth[1]])
+    return factor if factor is not None and abs(factor - 1) > ROUNDED else None
+
+
+def _with_own_offset(pair: Pair, file: Program, module: Program) -> Program | None:
+    """Return the module with the file's bias, over the factor, in place of its own; None if that isn't all there is."""
+    images = [_arranged(image, pair.result_order) for image in pair.file.images(file, pair.source_order)]
+    data = file.constant_data
+    for name, parameter in module.parameters.items():
+        if parameter.value not in pair.module.stored:
+            continue
+        for value in pair.file.stored:
+            if value.shape == parameter.value.shape:
+                own = replace(parameter, data=(data[value] / pair.factor).astype(parameter.data.dtype))
+                changed = module.replace(parameters={**module.parameters, name: own})
+                truth = [pair.factor * image for image in pair.module.images(changed)]
+                if _equal(images, truth):
+                    return changed
+    return None
+
+
+def _arranged(array: Array, order: tuple[int, ...]) -> Array:
+    """Return an array with its axes in an order; the empty order is their own."""
+    return array.transpose(order) if order else array
 
 
 def _varies(data: Array) -> bool:
@@ -204,7 +243,7 @@ def _same_function(
             if source_order not in images:
                 images[source_order] = part.images(program, source_order)
             for result_order in of_result:
-                arrays = [image.transpose(result_order) if result_order else image for image in images[source_order]]
+                arrays = [_arranged(image, result_order) for image in images[source_order]]
                 factor = factor_of(arrays, truth) if arrays else None
                 if factor is not None:
                     return Pair(other, part, source_order, result_order, factor)

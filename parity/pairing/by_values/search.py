@@ -19,6 +19,7 @@ from ....runtime.errors import CellbridgeError
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Value
 from ....runtime.programs.call import as_array
+from ...results.cell_report import is_inside
 from ...sides.records import Array, Key, Records
 from ...sides.side import ParameterInfo
 from ...sides.torch_side import TorchSide
@@ -142,9 +143,9 @@ class Search:
         return self._find(merged.program, merged=both)
 
     def _without_factors(self, match: Match) -> Match:
-        """Return the Cells where products have the module's weights and a factor behind them, if none is wrong by that.
+        """Return the Cells where products have the module's weights and a factor behind them, if no others are wrong.
 
-        Behind a product whose weight is a wrong multiple, another Cell would be.
+        Behind a product whose weight is a wrong multiple, another Cell is. One inside a wrong Cell is no other.
         """
         captured = self._captured if (lacking := self.lacking(match.paired)) else None
         likely = self._at_likely_places(match)
@@ -154,7 +155,9 @@ class Search:
         if merged is None:
             return likely
         again = self._at_likely_places(self._with_merged(match, merged))
-        return again if self._wrong_cells(again) <= self._wrong_cells(likely) else likely
+        wrong = self._wrong_cells(likely)
+        is_no_worse = all(path in wrong or any(is_inside(path, p) for p in wrong) for path in self._wrong_cells(again))
+        return again if is_no_worse else likely
 
     def _with_computed_weights(self, match: Match, module: Program, unplaced: Collection[str]) -> Match:
         """Return the Cells that a program has if it computes weights from parameters as the module does, in its own."""

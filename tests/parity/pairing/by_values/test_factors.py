@@ -76,6 +76,14 @@ def doubled(port: Port) -> None:
     port.v.bias.data *= 2
 
 
+def doubled_without_bias(port: Port) -> None:
+    port.v.weight.data *= 2
+
+
+def scaled_without_bias(port: Port) -> None:
+    port.q.bias.data /= SCALE
+
+
 def over_keys(port: Port) -> None:
     port.dim = -2
 
@@ -90,7 +98,13 @@ def half_frozen(port: Port) -> None:
 
 @pytest.mark.parametrize(
     ("change", "failing"),
-    [(doubled, "attention.value"), (over_keys, "attention"), (frozen, "attention.query")],
+    [
+        (doubled, "attention.value"),
+        (doubled_without_bias, "attention.value"),
+        (scaled_without_bias, "attention.query"),
+        (over_keys, "attention"),
+        (frozen, "attention.query"),
+    ],
 )
 def test_faults_aren_t_taken_for_a_factor(change: Callable[[Port], None], failing: str) -> None:
     report = compared(change)
