@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,6 +31,8 @@ MOST_TRIALS = 100
 """The most arrangements that are tried in a Cell."""
 MOST_STEPS = 2000
 """The most steps of the search for them."""
+MOST_ALONE = 32
+"""The most parameters of a Cell that are tried alone."""
 MOST_JOINED = 8
 """The most parameters of the module of which several are tried as one."""
 MOST_NUMBERED = 1 << 20
@@ -70,16 +72,30 @@ def pair_all_parameters(
     values = {parameter.value for name, parameter in paired.program.parameters.items() if name in paired.paired}
     changed = {name for name, parameter in program.parameters.items() if parameter.value not in values}
     users = users_of(program)
-    as_they_are = {name for name in changed if not wrong.isdisjoint(users.get(program.parameters[name].value, ()))}
-    while as_they_are:
-        again = pair_parameters(program, module, as_they_are)
-        rearranged, arranged = _with_wrong_parameters(again, side_of(again), truth, module)
-        if as_they_are <= arranged | again.paired:
-            paired = rearranged
-            break
-        as_they_are &= arranged | again.paired  # of the others, numbers decide
+    suspects: dict[str, list[str]] = {}  # by a wrong Cell that uses them
+    for name in sorted(changed):
+        if of_cells := sorted(wrong.intersection(users.get(program.parameters[name].value, ()))):
+            suspects.setdefault(of_cells[0], []).append(name)
+
+    def put_right(names: Iterable[str]) -> tuple[PairedParameters, set[str]]:
+        as_they_are = set(names)
+        while as_they_are:
+            again = pair_parameters(program, module, as_they_are)
+            rearranged, arranged = _with_wrong_parameters(again, side_of(again), truth, module)
+            if as_they_are <= arranged | again.paired:
+                return rearranged, as_they_are
+            as_they_are &= arranged | again.paired  # of the others, numbers decide
+        return paired, as_they_are
+
+    result, right = put_right(itertools.chain.from_iterable(suspects.values()))
+    rest = [names for names in suspects.values() if right.isdisjoint(names)]
+    # in a Cell of many parameters the arrangements of all are too many: most often a single one is wrong
+    rounds = itertools.islice(itertools.zip_longest(*rest), MOST_ALONE)
+    alone = {name for names in rounds for name in put_right(filter(None, names))[0].corrected}
+    if alone:
+        result, _ = put_right(alone | right)
     names = {parameter.value: name for name, parameter in program.parameters.items()}
-    return with_exchanged_parameters(paired, names, _network(side_of(paired), truth), wrong, truth, module)
+    return with_exchanged_parameters(result, names, _network(side_of(result), truth), wrong, truth, module)
 
 
 def _network(side: InterpreterSide, truth: Records) -> Network:
