@@ -7,13 +7,16 @@ function and the file that it is in.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from . import pictures, reference
@@ -85,9 +88,41 @@ def write_pages(app: Sphinx, config: Config) -> None:
     reference.write(DOCS / "reference" / "generated")
 
 
+def list_titles(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """Let the theme make its list of pages from their titles.
+
+    Sphinx copies all entries of the contents of all pages for every page, and drops all but the titles then: a quarter
+    of the time that the site took.
+    """
+    whole, titles = context["toctree"], _titles(app.env)
+
+    def toctree(**options: Any) -> str:
+        entries, app.env.tocs = app.env.tocs, titles
+        try:
+            return str(whole(**options))
+        finally:
+            app.env.tocs = entries
+
+    context["toctree"] = toctree
+
+
+@cache
+def _titles(env: BuildEnvironment) -> dict[str, nodes.bullet_list]:
+    """The contents of each page: its title, and the lists of pages that it has."""
+    titles = {}
+    for page, contents in env.tocs.items():
+        title, *rest = contents.children[0].children
+        item = nodes.list_item("", title.deepcopy())
+        if trees := [tree.deepcopy() for part in rest for tree in part.findall(addnodes.toctree)]:
+            item += nodes.bullet_list("", *trees)
+        titles[page] = nodes.bullet_list("", item)
+    return titles
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("config-inited", write_pages)
+    app.connect("html-page-context", list_titles, priority=100)  # before the theme's
     app.add_role("place", Place())
     app.add_directive("source", Source)
     app.add_directive("picture", Picture)

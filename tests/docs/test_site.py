@@ -54,6 +54,10 @@ def test_the_site_builds_and_its_links_lead_somewhere(tmp_path: Path) -> None:
     require_links(site)
     assert "copybutton.js" in (site / "start.html").read_text()
     generated = site / "reference" / "generated"
+    sidebar = re.search(r'class="sidebar-tree">(.*?)</aside>', (generated / "parity.html").read_text(), re.DOTALL)
+    assert sidebar is not None
+    linked = {(generated / link).resolve() for link in addresses_in(sidebar[1]).links if not link.startswith("#")}
+    assert {page for page in generated.rglob("*.html") if page.name != "parity.html"} <= linked
     large = [page.name for folder in ("nn", "ops") for page in (generated / folder).glob("*.html") if _size(page) > 150]
     assert large == []
     listed = re.search(r'class="toc-tree">(.*?)</aside>', (generated / "parity.html").read_text(), re.DOTALL)
