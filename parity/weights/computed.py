@@ -25,10 +25,14 @@ def _weight_norm(arrays: Sequence[Array], numbers: Numbers) -> Array:
     return np.asarray(gain * direction / np.sqrt(np.square(direction).sum(axis=axes, keepdims=True)))
 
 
+def _scaled(arrays: Sequence[Array], numbers: Numbers) -> Array:
+    weight, factor = arrays
+    return np.asarray(weight * factor.reshape(-1, *([1] * (weight.ndim - 1))))
+
+
 def _batch_norm(arrays: Sequence[Array], numbers: Numbers) -> Array:
     weight, gain, variance = arrays
-    factor = gain / np.sqrt(variance + numbers["eps"])
-    return np.asarray(weight * factor.reshape(-1, *([1] * (weight.ndim - 1))))
+    return _scaled((weight, gain / np.sqrt(variance + numbers["eps"])), numbers)
 
 
 def _batch_norm_bias(arrays: Sequence[Array], numbers: Numbers) -> Array:
@@ -79,6 +83,7 @@ _NONE: frozenset[str] = frozenset()
 _EPS = frozenset({"eps"})
 FORMS: dict[str, Form] = {
     "weight_norm": Form((2, 2), _NONE, _NONE, _weight_norm, "the gain and the direction of torch's weight_norm"),
+    "scaled": Form((2, 2), _NONE, _NONE, _scaled, "a weight or bias, and a factor for each of its rows"),
     "batch_norm": Form((3, 3), _EPS, _NONE, _batch_norm, "a weight, and weight and running_var of the norm behind it"),
     "batch_norm_bias": Form(
         (4, 5), _EPS, _NONE, _batch_norm_bias,

@@ -209,7 +209,7 @@ class Reference:
         return trace.name if is_whole else None
 
     def _folded(self, unit: Unit, plain: Offer) -> Iterator[Offer]:
-        """Yield offers with what follows the unit: numbers that are multiplied or added, a batch norm, a LoRA."""
+        """Yield offers with what follows the unit: what is multiplied or added, a batch norm, a LoRA."""
         weight, bias = self._name(unit.operand), self._name(unit.bias_operand)
         if weight is None or (unit.bias_operand is not None and bias is None):
             return
@@ -240,6 +240,8 @@ class Reference:
                 yield from self._with_batch_norm(unit, node, weight, bias)
             elif len(others) == 1 and others[0] in self.network.static and not self.network.names_in.get(others[0]):
                 yield from self._with_number(unit, node, features, weight, bias)
+            elif node.op == "mul" and len(others) == 1:
+                yield from self._with_scale(unit, others[0], features, weight, bias)
             return
 
     def _static(self, value: Value) -> Array:
@@ -274,6 +276,20 @@ class Reference:
                 plain = self.numbers(unit.operand, ())
                 assert plain is not None, "it is a stored tensor"
                 yield Offer(unit.canonical(plain), self._as_vector(computed, unit.size))
+
+    def _with_scale(self, unit: Unit, factor: Value, features: Array, weight: str, bias: str | None) -> Iterator[Offer]:
+        """Yield the unit with a stored factor for each of its features, such as a layer scale."""
+        name, trace = self._name(factor), self.network.trace(factor)
+        if name is None or trace is None or self.network.stored[weight].shape[0] != unit.size:
+            return
+        if self.network.stored[name].size == unit.size and np.array_equal(
+            np.broadcast_to(trace.places, features.shape), features
+        ):
+            yield Offer(
+                self._as_weight(unit, Computed("scaled", (weight, name))),
+                None if bias is None else self._as_vector(Computed("scaled", (bias, name)), unit.size),
+                True,
+            )
 
     def _with_batch_norm(self, unit: Unit, node: Node, weight: str, bias: str | None) -> Iterator[Offer]:
         """Yield the unit with a batch norm behind it."""

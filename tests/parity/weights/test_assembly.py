@@ -70,6 +70,8 @@ def test_forms_compute_what_torch_does() -> None:
         np.testing.assert_allclose(
             assembled(line, **arrays), getattr(folded, name).detach().numpy(), rtol=1e-5, atol=1e-6
         )
+    scaled = assembled('x = { from = [{ computed = "scaled", of = ["a", "v"] }] }')
+    np.testing.assert_array_equal(scaled, A * np.arange(4.0)[:, None])
     up, down = np.ones((4, 2)), np.full((2, 6), 3.0)
     lora = assembled('x = { from = [{ computed = "lora", of = ["a", "u", "d"], times = 0.5 }] }', u=up, d=down)
     np.testing.assert_allclose(lora, A + 3)
@@ -93,6 +95,7 @@ def test_forms_compute_what_torch_does() -> None:
         ('x = { from = [{ computed = "batch_norm", of = ["a", "v", "v"] }] }', "batch_norm needs eps"),
         ('x = { from = [{ computed = "affine", of = ["a"], times = inf }] }', "'times' must be a finite number"),
         ('x = { from = [{ computed = "affine", of = ["a"], power = 2 }] }', "affine has no 'power'"),
+        ('x = { from = [{ computed = "scaled", of = ["v", "b"] }] }', "the shapes don't fit: v [4], b [2, 6]"),
         ('x = { from = [{ computed = "sum", of = ["a", "b"] }] }', "the shapes don't fit: a [4, 6], b [2, 6]"),
     ],
 )  # fmt: skip

@@ -172,6 +172,30 @@ def test_a_batch_norm_brings_its_statistics(candidate: Callable[[], nn.Module]) 
         torch.testing.assert_close(port(*images), reference(*images), rtol=1e-4, atol=1e-5)
 
 
+class LayerScaled(nn.Module):
+    """Layer scales, of a convolution and of a layer, which ports have in the weights."""
+
+    def __init__(self, is_folded: bool) -> None:
+        super().__init__()
+        self.conv, self.fc = nn.Conv2d(3, 3, 3, padding=1, bias=False), nn.Linear(7, 7)
+        self.of_conv = None if is_folded else nn.Parameter(torch.ones(3, 1, 1))
+        self.of_fc = None if is_folded else nn.Parameter(torch.ones(7))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer, factor in ((self.conv, self.of_conv), (self.fc, self.of_fc)):
+            x = x + (layer(x) if factor is None else factor * layer(x))
+        return x
+
+
+def test_layer_scales_are_folded_into_weights_and_biases() -> None:
+    reference, port = drawn(LayerScaled(False), 0), drawn(LayerScaled(True), 1)
+    images = (torch.randn(2, 3, 5, 7, generator=torch.Generator().manual_seed(3)),)
+    loading = load(reference, port, images)
+    assert '"scaled"' in loading.text()
+    with ModulePort(port).given(loading.arrays):
+        torch.testing.assert_close(port(*images), reference(*images))
+
+
 class Parallel(nn.Module):
     """Two branches whose sum is the same if they are exchanged."""
 
