@@ -1,6 +1,6 @@
 // The line beside the network: how large the error is after each Cell, on a log axis.
 
-/** The values of the line for each side, by row, and what they are: end to end where that is known, else the Cell's own. */
+/** The values of the line for each side, by row, and what they are: end to end where that is known, else the largest of each Cell. */
 function errorLines() {
   if (data.travel.length) {
     const lines = data.travel.map(([side, errors]) => ({
@@ -14,16 +14,14 @@ function errorLines() {
     };
   }
   const sides = [...new Set(columns.map((column) => column.side))];
-  const outputs = (side) => columns.findIndex((column) => column.side === side && column.name === "outputs");
+  const valueOf = (side) => (row, isOpen) => {
+    const values = (isOpen ? row.values : row.worstInside).filter((_, i) => columns[i].side === side);
+    const { bars } = worstOf(values.filter((value) => typeof value.bars === "number"));
+    return bars;
+  };
   return {
-    title: "own error, 1 = the largest that passes",
-    lines: sides.filter((side) => outputs(side) >= 0).map((side) => ({
-      side,
-      valueOf: (row, isOpen) => {
-        const { bars } = (isOpen ? row.values : row.worstInside)[outputs(side)];
-        return typeof bars === "number" ? bars : null;
-      },
-    })),
+    title: "largest error, 1 = the largest that passes",
+    lines: sides.map((side) => ({ side, valueOf: valueOf(side) })),
     inBars: true,
   };
 }
@@ -51,18 +49,19 @@ function gridOfLines(axis, top, bottom) {
   );
 }
 
-/** The name and the numbers of the axis. */
+/** The name and the numbers of the axis, and which line is whose. */
 function headOfLines({ title, lines }, axis, width, right) {
   const numbers = ticks(axis.low, axis.high, true)[0].map((tick) =>
     draw("text", { x: axis.x(tick), y: 34, "text-anchor": "middle" }, power(tick)),
   );
-  const names = lines.length > 1 ? `: ${lines.map(({ side }) => side).join(", ")}` : "";
-  return draw(
+  const keys = lines.map(({ side }, number) => make("span", {}, swatch(1 + (number % 3)), name(side)));
+  const head = draw(
     "svg",
     { width, height: 40, viewBox: `0 0 ${width} 40`, "aria-hidden": "true" },
-    draw("text", { class: "axis-name", x: right, y: 14, "text-anchor": "end" }, `${title}${names}`),
+    draw("text", { class: "axis-name", x: right, y: 14, "text-anchor": "end" }, title),
     ...numbers,
   );
+  return [lines.length > 1 ? make("p", { class: "keys-of-chart" }, ...keys) : null, head].filter(Boolean);
 }
 
 /** Each side's line through the boxes: an open one returns at its end. */
@@ -76,7 +75,7 @@ function linesThrough(boxes, { lines, inBars: bars }, axis) {
     return [
       draw("polyline", { class: `curve ${style}`, points: points.map(({ value, y }) => `${axis.place(value)},${y}`).join(" ") }),
       ...points.map(({ row, value, y }) => {
-        const fails = FAILING.has(row.verdict);
+        const fails = FAILING.has(row.verdict) && (!bars || value > 1); // another side may pass
         const words = `${row.path}, ${side}: ${bars ? inBars(value) : numeral(value)}${fails ? ", fails itself" : ""}`;
         const point = { class: fails ? "point is-fault" : `point ${style}`, cx: axis.place(value), cy: y, r: fails ? 5 : 3 };
         return draw("circle", point, draw("title", {}, words));

@@ -20,7 +20,7 @@ function renderNetwork() {
   canvas.setAttribute("height", height);
   canvas.setAttribute("viewBox", `0 0 ${width} ${height}`);
   const head = headOfLines(view.lines, view.axis, width, width - LINE_ROOM.edge);
-  document.getElementById("network-axis").replaceChildren(head);
+  document.getElementById("network-axis").replaceChildren(...head);
   renderBoxes();
 }
 
