@@ -31,9 +31,10 @@ def entry(module: str, name: str, value: Any, homes: Mapping[int, str]) -> str:
             )
         return _directive("data", name, f"The same as {reference(described)}.", False)
     if not inspect.isclass(value):
-        return _directive("function", f"{name}{signature(value)}", markdown(value))
+        return _directive("function", f"{name}{signature(value)}", linked(markdown(value), module, value, homes))
     fields = _fields(value)
-    text = "\n\n".join([markdown(value, fields), *_methods(value, homes)])
+    description = linked(markdown(value, fields), module, value, homes)
+    text = "\n\n".join([description, *_methods(value, homes)])
     return _directive("class", name if fields else f"{name}{signature(value)}", text, colons=4)
 
 
@@ -55,6 +56,27 @@ def _methods(cls: type, homes: Mapping[int, str]) -> Iterator[str]:
             home = homes.get(id(method))
             text = f"The function {reference(home)}." if home else markdown(method)
             yield _directive("method", f"{name}{signature(method, bound=True)}", text, False)
+
+
+def linked(text: str, module: str, value: Any, homes: Mapping[int, str]) -> str:
+    """A description in which names of the module are links, unless they are parameters or in an example."""
+    described = set(homes.values())
+    own = {value.__name__, *_parameters(value)}
+
+    def link(code: re.Match[str]) -> str:
+        qualified = f"{module}.{code[1]}"
+        return reference(qualified) if qualified in described and code[1] not in own else code[0]
+
+    parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
+    return "".join(part if part.startswith("```") else re.sub(r"`(\w+)`", link, part) for part in parts)
+
+
+def _parameters(value: Any) -> list[str]:
+    """The names of its arguments; of those in a call, for an operator object."""
+    try:
+        return list(inspect.signature(getattr(value, "_function", value)).parameters)
+    except (TypeError, ValueError):
+        return []
 
 
 def reference(qualified: str) -> str:

@@ -225,6 +225,17 @@ def test_a_value_is_described_once(pages: dict[str, str]) -> None:
     assert "[`Tensor`](#cellbridge.runtime.common.Tensor)" in pages["runtime.md"].partition("## Described elsewhere")[2]
 
 
+def test_names_in_descriptions_are_links_but_for_arguments(pages: dict[str, str]) -> None:
+    assert "- `**options`: fields of [`Options`](#cellbridge.parity.Options)." in pages["parity.md"]
+    assert "- `cells`: as for [`compare`](#cellbridge.parity.compare)." in pages["parity.md"]
+    histogram = pages["ops/reductions.md"].partition("} HistogramFixedWidth(")[2].partition(":::")[0]
+    assert "equal intervals of `range`" in histogram
+    example = "```python\n`relu`\n```"
+    described = contents.homes(contents.PACKAGES)
+    assert entries.linked(example, "cellbridge.runtime.ops", len, described) == example
+    assert entries.linked("`relu`", "cellbridge.runtime.ops", len, described) != "`relu`"
+
+
 def test_types_are_short() -> None:
     from cellbridge import parity
 
