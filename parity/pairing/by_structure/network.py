@@ -112,6 +112,14 @@ class Network:
         except FAILURES as error:
             raise failure(self.program, node, operands, error) from error
 
+    def whole_tensor(self, value: Value | None) -> str | None:
+        """Return the name of the stored tensor that a value is, as it is or in another shape."""
+        trace = None if value is None else self.trace(value)
+        if trace is None or trace.signature:
+            return None
+        is_whole = np.array_equal(trace.places.reshape(-1), np.arange(self.stored[trace.name].size))
+        return trace.name if is_whole else None
+
     def static_array(self, value: Value, stored: Mapping[str, Array], known: dict[Value, Array]) -> Array:
         """Return a static value, computed from stored tensors; `known` holds what was computed from them before."""
         names = self.names_in.get(value, frozenset())

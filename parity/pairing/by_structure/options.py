@@ -13,10 +13,11 @@ from ....runtime.ops.registry import get
 from ...sides.records import Array
 from .features import Arrays, same_features
 from .fillings import Filling, Option
+from .folding import Offer
 from .joined_tables import readings, rows_of
 from .network import Network, Trace
 from .pieces import Piece, Role, head_sizes, is_in_order, pieces_of
-from .reference import Key, Offer, Reference
+from .reference import Key, Reference
 from .units import MATRIX, OTHER, TABLE, VECTOR, Unit
 from .vectors import same_elements, same_shape
 
