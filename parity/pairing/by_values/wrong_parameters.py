@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -38,9 +39,9 @@ MOST_JOINED = 8
 MOST_NUMBERED = 1 << 20
 """The most elements of a parameter of which equal arrangements are told."""
 MOST_BLOCKS = 4
-"""The most blocks of rows into which one of the module's is divided."""
+"""The most blocks of rows of which each head has a part."""
 MOST_OFFSETS = 16
-"""The most rows by which a part of a table may begin too late."""
+"""The most rows, or blocks of them, by which a part of a table may begin too late."""
 MOST_HEADS = 128
 """The most heads of which each has a part of each block."""
 MOST_PARTS = 3
@@ -182,7 +183,9 @@ def _combined(possible: Mapping[str, Sequence[Arrangement]], *, alike: bool) -> 
         names: Sequence[str], chosen: dict[str, Arrangement], taken: set[Row]
     ) -> Iterator[dict[str, Arrangement]]:
         if not names:
-            parts = {s.name: len(way.rows) for way in chosen.values() if way.is_part for s in way.sources}
+            uses = Counter(source.name for way in chosen.values() for source in way.sources)
+            single = (way for way in chosen.values() if way.is_part and uses[way.sources[0].name] == 1)
+            parts = {way.sources[0].name: len(way.rows) for way in single}
             sizes = {s.name: s.layout.target[0] for way in chosen.values() for s in way.sources} | parts
             if len(taken) == sum(sizes.values()):
                 yield dict(chosen)
@@ -268,7 +271,7 @@ def _blocks(count: int, block_size: int) -> Iterator[Array]:
         yield from (np.arange(start, start + block_size) for start in range(count - block_size + 1)[:MOST_OFFSETS])
         return
     parts = count // block_size
-    for start in range(0, count, block_size)[:MOST_BLOCKS]:
+    for start in range(0, count, block_size)[:MOST_OFFSETS]:
         yield np.arange(start, start + block_size)
     for heads in (
         n for n in range(2, min(block_size, MOST_HEADS) + 1) if block_size % n == 0 and 1 < parts <= MOST_BLOCKS

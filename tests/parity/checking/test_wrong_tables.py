@@ -67,3 +67,44 @@ def test_a_single_wrong_parameter_is_found_among_many() -> None:
     assert report.failing == ["block"], str(report)
     wrong = {c.tensor for c in report.cells["block"].failures if c.kind == "parameter"}
     assert wrong == {"block.table"}, str(report)
+
+
+class Messages(nn.Module):
+    """A layer applied to the features of a step, those of the next one, and some of both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(3, WIDTH)
+        self.message = nn.Sequential(nn.Linear(2 * WIDTH + 2, WIDTH), nn.Tanh(), nn.Linear(WIDTH, 4))
+
+    def forward(self, x: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        result: torch.Tensor = self.message(torch.cat((x, x.roll(1, 1), pairs), -1))
+        return result
+
+
+class SplitMessages(nn.Module):
+    """The same with a layer for each part, of which the first two are exchanged."""
+
+    def __init__(self, network: Messages) -> None:
+        super().__init__()
+        self.lift, self.out = network.first, network.message[2]
+        there, here, pair = network.message[0].weight.detach().split((WIDTH, WIDTH, 2), 1)
+        self.here, self.there, self.pair = (nn.Parameter(part.clone()) for part in (here, there, pair))
+        self.shift = nn.Parameter(network.message[0].bias.detach().clone())
+
+    def forward(self, x: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
+        x = self.lift(x)
+        linear = nn.functional.linear
+        message = linear(x, self.here, self.shift) + linear(x, self.there).roll(1, 1) + linear(pairs, self.pair)
+        result: torch.Tensor = self.out(torch.tanh(message))
+        return result
+
+
+def test_parts_of_a_weight_that_are_exchanged_are_its_parts() -> None:
+    torch.manual_seed(0)
+    network = Messages().eval()
+    inputs = (torch.randn(2, STEPS, 3), torch.randn(2, STEPS, 2))
+    report = parity.compare(network, SplitMessages(network).eval(), inputs, probe=False)
+    wrong = {c.tensor for cell in report.cells.values() for c in cell.failures if c.kind == "parameter"}
+    assert wrong == {"message.0.weight"}, str(report)
