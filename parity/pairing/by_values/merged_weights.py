@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from .affine_parts import AffinePart, AffineParts
 from .splicing import Pair, Splicer
 from .summed_biases import gates_in_another_order, with_summed_biases
 
-_FactorOf = Callable[[Sequence[Array], Sequence[Array]], float | None]
+FactorOf = Callable[[Sequence[Array], Sequence[Array]], float | None]
 """Returns what arrays are of others; None if they are no multiples that it accepts."""
 
 
@@ -71,7 +71,7 @@ def without_merged_weights(
     parameters = {parameter.value for name, parameter in module.parameters.items() if name in {*lacking, *computing}}
     suspects = {*unknown, *computing.values()}
     weights = {value for value in program.constant_data if value.name in suspects and is_floating(value.dtype)}
-    pairs = list(_pairs(parts[0], parts[1], weights, parameters))
+    pairs = list(affine_pairs(parts[0], parts[1], weights, parameters))
     free = weights - {value for pair in pairs for value in pair.file.stored}
     pairs += _equal_weights(parts[1], program, free, parameters)
     free -= {value for pair in pairs for value in pair.file.stored}
@@ -80,46 +80,11 @@ def without_merged_weights(
     module = module.replace(constants=(*module.constants, *gates.places))
     if not pairs:
         return None
-    return _merged(program, module, weights, pairs)
+    return merged_program(program, module, weights, pairs)
 
 
-def without_factors(
-    program: Program, module: Program, lacking: Collection[str], unknown: Collection[str]
-) -> Merged | None:
-    """Return a file's program with factors behind products in place of those that were multiplied into their weights.
-
-    The scale of the queries often is. Whether the module multiplies elsewhere isn't known: a weight that is a wrong
-    multiple looks the same. A bias that isn't multiplied, or is another one, is kept, over the factor.
-
-    Args:
-        program: see `without_merged_weights`, as for the others.
-        module: as well.
-        lacking: as well.
-        unknown: as well.
-
-    Returns:
-        The program; None if no weights are multiples of the module's.
-    """
-    lacked = {module.parameters[name].value for name in lacking if name in module.parameters}
-    parameters = {value for value in lacked if _varies(module.constant_data[value])}
-    constants = program.constant_data
-    weights = {v for v, data in constants.items() if v.name in unknown and is_floating(v.dtype) and _varies(data)}
-    parts = AffineParts(program), AffineParts(module)
-    pairs = list(_pairs(*parts, weights, parameters, _multiple))
-    weights -= {value for pair in pairs for value in pair.file.stored}
-    parameters -= {value for pair in pairs for value in pair.module.stored}
-    for pair in _pairs(*parts, weights, parameters, _multiple_but_for_an_offset):
-        changed = _with_own_offset(pair, program, module)
-        if changed is not None:
-            module = changed
-            pairs.append(pair)
-    if not pairs:
-        return None
-    weights = {value for pair in pairs for value in pair.file.stored if value.name in unknown}
-    return _merged(program, module, weights, pairs)
-
-
-def _merged(program: Program, module: Program, weights: AbstractSet[Value], pairs: Sequence[Pair]) -> Merged:
+def merged_program(program: Program, module: Program, weights: AbstractSet[Value], pairs: Sequence[Pair]) -> Merged:
+    """Return a file's program with parts of the module in place of its own, which use these weights."""
     replaced = frozenset(value.name for pair in pairs for value in pair.file.stored if value in weights)
     factors = {value: pair.factor for pair in pairs for value in pair.module.stored}
     spliced = Splicer(program, module, weights, pairs).program()
@@ -127,60 +92,22 @@ def _merged(program: Program, module: Program, weights: AbstractSet[Value], pair
     return Merged(spliced, replaced, tuple(names), {name: factor for name, factor in names.items() if factor != 1})
 
 
-def _equal(arrays: Sequence[Array], truth: Sequence[Array]) -> float | None:
+def equal(arrays: Sequence[Array], truth: Sequence[Array]) -> float | None:
     """Return 1 if arrays are the truth, but for rounding."""
     return 1.0 if distance(list(arrays), list(truth)) <= ROUNDED else None
 
 
-def _multiple(arrays: Sequence[Array], truth: Sequence[Array]) -> float | None:
-    """Return the number that all arrays are the truth times; None if there is none."""
-    size = sum(float(np.vdot(expected, expected)) for expected in truth)
-    factor = sum(float(np.vdot(a, t)) for a, t in zip(arrays, truth, strict=True)) / size if size else 0.0
-    return factor if factor and _equal(arrays, [factor * expected for expected in truth]) else None
-
-
-def _multiple_but_for_an_offset(arrays: Sequence[Array], truth: Sequence[Array]) -> float | None:
-    """Return the number that the differences of arrays are those of the truth times; None if there is none, or it is 1.
-
-    A product with the right weights and another bias needs no factor.
-    """
-    factor = _multiple([arrays[0] - arrays[1]], [truth[0] - truth[1]])
-    return factor if factor is not None and abs(factor - 1) > ROUNDED else None
-
-
-def _with_own_offset(pair: Pair, file: Program, module: Program) -> Program | None:
-    """Return the module with the file's bias, over the factor, in place of its own; None if that isn't all there is."""
-    images = [_arranged(image, pair.result_order) for image in pair.file.images(file, pair.source_order)]
-    data = file.constant_data
-    for name, parameter in module.parameters.items():
-        if parameter.value not in pair.module.stored:
-            continue
-        for value in pair.file.stored:
-            if value.shape == parameter.value.shape:
-                own = replace(parameter, data=(data[value] / pair.factor).astype(parameter.data.dtype))
-                changed = module.replace(parameters={**module.parameters, name: own})
-                truth = [pair.factor * image for image in pair.module.images(changed)]
-                if _equal(images, truth):
-                    return changed
-    return None
-
-
-def _arranged(array: Array, order: tuple[int, ...]) -> Array:
+def arranged(array: Array, order: tuple[int, ...]) -> Array:
     """Return an array with its axes in an order; the empty order is their own."""
     return array.transpose(order) if order else array
 
 
-def _varies(data: Array) -> bool:
-    """Whether numbers aren't all the same: others that are, as norms have at first, would be their multiples."""
-    return bool(np.any(data != data.flat[0])) if data.size else False
-
-
-def _pairs(
+def affine_pairs(
     file: AffineParts,
     module: AffineParts,
     weights: AbstractSet[Value],
     parameters: AbstractSet[Value],
-    factor_of: _FactorOf = _equal,
+    factor_of: FactorOf = equal,
 ) -> Iterator[Pair]:
     """Yield affine parts that are the same function, perhaps but for a factor; the file's first for each weight."""
     of_file = [(part, _sizes(shapes)) for part in file.using(weights) if (shapes := part.shapes) is not None]
@@ -230,7 +157,7 @@ def _same_function(
     program: Program,
     of_module: Sequence[tuple[AffinePart, list[Array]]],
     orders: Sequence[tuple[int, ...]],
-    factor_of: _FactorOf,
+    factor_of: FactorOf,
 ) -> Pair | None:
     """Return a part of a file with that of the module which is the same function, perhaps of axes in another order."""
     assert part.shapes is not None, "its shapes are known"
@@ -243,7 +170,7 @@ def _same_function(
             if source_order not in images:
                 images[source_order] = part.images(program, source_order)
             for result_order in of_result:
-                arrays = [_arranged(image, result_order) for image in images[source_order]]
+                arrays = [arranged(image, result_order) for image in images[source_order]]
                 factor = factor_of(arrays, truth) if arrays else None
                 if factor is not None:
                     return Pair(other, part, source_order, result_order, factor)

@@ -29,7 +29,8 @@ from .flat import without_boundaries
 from .found_cells import FoundCells, find_cells
 from .layer_order import layer_orders
 from .likely_places import likely_places
-from .merged_weights import Merged, without_factors, without_merged_weights
+from .merged_factors import without_factors
+from .merged_weights import Merged, without_merged_weights
 from .parameters import ModuleParameters, PairedParameters
 from .right_cells import wrong_cells
 from .sides import FileSide

@@ -115,3 +115,34 @@ def test_gradients_of_weights_trained_in_part_aren_t_said_to_agree() -> None:
     report = compared(half_frozen)
     assert not report.cells["attention.query"].comparisons
     assert report.conditions_in_words == ["with the gradients of 6 of 8 parameters"]
+
+
+class Words(nn.Module):
+    """Scales what an embedding returns; its port has the scale in the table."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.embed, self.last, self.scale = nn.Embedding(7, 5), nn.Linear(5, 3), scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.embed(x) * self.scale)  # type: ignore[no-any-return]
+
+
+class TableOfWords(nn.Module):
+    def __init__(self, like: Words, factor: float) -> None:
+        super().__init__()
+        self.table, self.out = nn.Parameter(like.embed.weight.detach() * factor), nn.Linear(5, 3)
+        self.out.load_state_dict(like.last.state_dict())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(F.embedding(x, self.table))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("factor", "failing"), [(5**0.5, set()), (1.5, {""})])
+def test_a_factor_in_a_table(factor: float, failing: set[str]) -> None:
+    torch.manual_seed(0)
+    reference = Words(5**0.5)
+    report = parity.compare(reference, TableOfWords(reference, factor), torch.arange(6).view(2, 3), probe=False)
+    assert set(report.failing) == failing, str(report)
+    assert report.cells["embed"].comparisons
+    assert failing or "parameters" not in report.conditions_in_words
