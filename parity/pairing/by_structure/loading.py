@@ -26,7 +26,7 @@ from ..by_values.flat import without_boundaries
 from ..by_values.written_scans import with_scans_written_out
 from .describing import describe
 from .joined_data import with_products_apart
-from .network import Network
+from .network import Network, statistics
 from .ports import ModulePort, Port, names_of_tied, tensors_of
 from .recurrences import layers_in, with_steps
 from .reference import Reference
@@ -100,7 +100,7 @@ def load_by_structure(
     left = [name for name in candidate.parameters if name not in assemblies]
     return Loading(
         arrays,
-        _notes(reference, candidate, assemblies, result, equal, left),
+        [*_notes(reference, candidate, assemblies, result, equal, left), *(_of_norms(networks) if left else [])],
         assemblies,
         {exchange.names[0]: exchange.sentence for exchange in equal},
         [f"not loaded: {name}" for name in left],
@@ -229,11 +229,7 @@ def _notes(
     notes = [f"{count - len(left)} of {count} parameters were loaded by structure; {tried} tried"]
     if left:
         notes.append(f"not loaded, since nothing in the reference takes their place: {list_names(left)}")
-    absent = [
-        name
-        for name, a in assemblies.items()
-        if all(isinstance(source, Computed) and source.form == "zeros" for source in a.sources)
-    ]
+    absent = [name for name, assembly in assemblies.items() if all(map(_is_zero, assembly.sources))]
     if absent:
         notes.append(f"zero, since the reference adds nothing there: {list_names(absent)}")
     used = {name for assembly in assemblies.values() for name in assembly.names}
@@ -245,6 +241,18 @@ def _notes(
         notes.append(f"whatever is loaded before, no value of the reference enters {list_names(places)}")
     notes += [exchange.sentence for exchange in equal]
     return notes
+
+
+def _of_norms(networks: list[Network]) -> list[str]:
+    """Return what a report says if the candidate's norms have statistics, and the reference has none for them."""
+    of_reference, of_candidate = (statistics(network.program) for network in networks)
+    if of_reference or not of_candidate:
+        return []
+    return [
+        f"the reference has no statistics of norms, as if they were folded into its weights, and the candidate has "
+        f"{list_names(list(of_candidate))}: load weights from before they were folded, or fold the candidate's norms "
+        "(torch.nn.utils.fuse_conv_bn_eval)"
+    ]
 
 
 def _is_zero(source: str | Computed) -> bool:

@@ -172,6 +172,16 @@ def test_a_batch_norm_brings_its_statistics(candidate: Callable[[], nn.Module]) 
         torch.testing.assert_close(port(*images), reference(*images), rtol=1e-4, atol=1e-5)
 
 
+def test_norms_that_the_reference_has_folded_are_said_with_what_to_do() -> None:
+    images = (torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(3)),)
+    folded, normed = drawn(Folded(), 0), drawn(NormedConv(), 1)
+    (note,) = [note for note in load(folded, normed, images).notes if "no statistics of norms" in note]
+    assert "norm.running_mean" in note
+    assert "load weights from before they were folded, or fold the candidate's norms" in note
+    for pair in ((normed, folded), (normed, drawn(NormedConv(), 2))):
+        assert not [note for note in load(*pair, images).notes if "no statistics" in note]
+
+
 class LayerScaled(nn.Module):
     """Layer scales, of a convolution and of a layer, which ports have in the weights."""
 
