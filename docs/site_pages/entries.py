@@ -118,7 +118,7 @@ def short(annotation: Any) -> str:
         return ""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     text = re.sub(r"\b(?:[a-z_]\w*\.)+(?=\w)", "", text.strip("'\""))
-    text = re.sub(r"\[(?:Any|\.\.\.|, )+\]", "", text)
+    text = re.sub(r"(?<=\w)\[(?:Any|\.\.\.|, )+\]", "", text)
     return text.replace("PathLike[str]", "Path")
 
 

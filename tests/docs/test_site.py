@@ -244,6 +244,7 @@ def test_types_are_short() -> None:
     assert "save_onnx: str | Path | None = None" in text
     assert text.endswith("**options) -> Report")
     assert entries.short("Callable[..., tuple[Any, ...]] | None") == "Callable[..., tuple] | None"
+    assert entries.short("Callable[[Any], Any] | None") == "Callable[[Any], Any] | None"
     assert entries.short(int) == "int"
 
 
