@@ -163,16 +163,27 @@ def _arrangements(parameters: Mapping[str, Array], free: Mapping[str, Array]) ->
     """Yield arrangements for all of these parameters that take each row of some of the module's once.
 
     First those in which matrices are read alike and biases are in the order of their matrices: one mistake moves both.
+    Of these, half have matrices as they are first, and half in another layout: one framework lays all out alike.
     """
     ways = {name: list(_ways(name, array.shape, free)) for name, array in parameters.items()}
     possible = {name: options for name, options in ways.items() if options}
+    turned = {name: sorted(options, key=_is_upright) for name, options in possible.items()}
     tried = set[tuple[int, ...]]()
-    for alike in (True, False):
-        for arrangements in itertools.islice(_combined(possible, alike=alike), MOST_TRIALS):
+    for options, alike, trials in (
+        (possible, True, MOST_TRIALS // 2),
+        (turned, True, MOST_TRIALS // 2),
+        (possible, False, MOST_TRIALS),
+    ):
+        for arrangements in itertools.islice(_combined(options, alike=alike), trials):
             identity = tuple(map(id, arrangements.values()))
             if identity not in tried:
                 tried.add(identity)
                 yield arrangements
+
+
+def _is_upright(way: Arrangement) -> bool:
+    """Whether a parameter is read with its axes in their order."""
+    return way.layout.permutation == tuple(sorted(way.layout.permutation))
 
 
 def _combined(possible: Mapping[str, Sequence[Arrangement]], *, alike: bool) -> Iterator[dict[str, Arrangement]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
@@ -70,41 +71,46 @@ def test_a_single_wrong_parameter_is_found_among_many() -> None:
 
 
 class Messages(nn.Module):
-    """A layer applied to the features of a step, those of the next one, and some of both."""
+    """Layers applied to the features of a step, those of the next one, and some of both."""
 
-    def __init__(self) -> None:
+    def __init__(self, depth: int) -> None:
         super().__init__()
         self.first = nn.Linear(3, WIDTH)
-        self.message = nn.Sequential(nn.Linear(2 * WIDTH + 2, WIDTH), nn.Tanh(), nn.Linear(WIDTH, 4))
+        self.messages = nn.ModuleList(nn.Linear(2 * WIDTH + 2, WIDTH) for _ in range(depth))
+        self.last = nn.Linear(WIDTH, 4)
 
     def forward(self, x: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
         x = self.first(x)
-        result: torch.Tensor = self.message(torch.cat((x, x.roll(1, 1), pairs), -1))
+        for message in self.messages:
+            x = torch.tanh(message(torch.cat((x, x.roll(1, 1), pairs), -1)))
+        result: torch.Tensor = self.last(x)
         return result
 
 
 class SplitMessages(nn.Module):
-    """The same with a layer for each part, of which the first two are exchanged."""
+    """The same with a product for each part, of which the first two are exchanged."""
 
     def __init__(self, network: Messages) -> None:
         super().__init__()
-        self.lift, self.out = network.first, network.message[2]
-        there, here, pair = network.message[0].weight.detach().split((WIDTH, WIDTH, 2), 1)
-        self.here, self.there, self.pair = (nn.Parameter(part.clone()) for part in (here, there, pair))
-        self.shift = nn.Parameter(network.message[0].bias.detach().clone())
+        self.lift, self.out = network.first, network.last
+        parts = [layer.weight.detach().split((WIDTH, WIDTH, 2), 1) for layer in network.messages]
+        there, here, pair = zip(*parts, strict=True)
+        self.here, self.there, self.pair = (nn.ParameterList(x.clone() for x in part) for part in (here, there, pair))
+        self.shift = nn.ParameterList(layer.bias.detach().clone() for layer in network.messages)
 
     def forward(self, x: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-        x = self.lift(x)
-        linear = nn.functional.linear
-        message = linear(x, self.here, self.shift) + linear(x, self.there).roll(1, 1) + linear(pairs, self.pair)
-        result: torch.Tensor = self.out(torch.tanh(message))
+        x, linear = self.lift(x), nn.functional.linear
+        for here, there, pair, shift in zip(self.here, self.there, self.pair, self.shift, strict=True):
+            x = torch.tanh(linear(x, here, shift) + linear(x, there).roll(1, 1) + linear(pairs, pair))
+        result: torch.Tensor = self.out(x)
         return result
 
 
-def test_parts_of_a_weight_that_are_exchanged_are_its_parts() -> None:
+@pytest.mark.parametrize("depth", [1, 2])
+def test_parts_of_a_weight_that_are_exchanged_are_its_parts(depth: int) -> None:
     torch.manual_seed(0)
-    network = Messages().eval()
+    network = Messages(depth).eval()
     inputs = (torch.randn(2, STEPS, 3), torch.randn(2, STEPS, 2))
     report = parity.compare(network, SplitMessages(network).eval(), inputs, probe=False)
     wrong = {c.tensor for cell in report.cells.values() for c in cell.failures if c.kind == "parameter"}
-    assert wrong == {"message.0.weight"}, str(report)
+    assert wrong == {f"messages.{number}.weight" for number in range(depth)}, str(report)
