@@ -1,5 +1,7 @@
 // The line beside the network: how large the error is after each Cell, on a log axis.
 
+const NUMBER_WIDTH = 44; // of `1e-16`, with a space beside it
+
 /** The values of the line for each side, by row, and what they are: end to end where that is known, else the largest of each Cell. */
 function errorLines() {
   if (data.travel.length) {
@@ -51,9 +53,11 @@ function gridOfLines(axis, top, bottom) {
 
 /** The name and the numbers of the axis, and which line is whose. */
 function headOfLines({ title, lines }, axis, width, right) {
-  const numbers = ticks(axis.low, axis.high, true)[0].map((tick) =>
-    draw("text", { x: axis.x(tick), y: 34, "text-anchor": "middle" }, power(tick)),
-  );
+  const all = ticks(axis.low, axis.high, true)[0];
+  const each = all.length > 1 ? Math.ceil(NUMBER_WIDTH / (axis.x(all[1]) - axis.x(all[0]))) : 1;
+  const numbers = all
+    .filter((_, number) => number % each === 0)
+    .map((tick) => draw("text", { x: axis.x(tick), y: 34, "text-anchor": "middle" }, power(tick)));
   const keys = lines.map(({ side }, number) => make("span", {}, swatch(1 + (number % 3)), name(side)));
   const head = draw(
     "svg",

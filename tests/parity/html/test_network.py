@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -123,6 +124,18 @@ def test_the_line_has_the_error_end_to_end_where_it_is_known(opened: Opened) -> 
     assert "error end to end" in page.run("document.getElementById('network-axis').textContent")
     page = opened(of, width=360, height=700)
     assert page.run("document.documentElement.scrollWidth") == 360
+
+
+def test_numbers_of_the_axis_stand_apart(opened: Opened) -> None:
+    of = report(CONVNET, cell("stem", "Conv2d", failing()))
+    errors = {"stem": 1e-16, "blocks.0": 1e-9, "": 1e-3}
+    of.error_shares = [ErrorShares("interpreter", "meaning", False, 1.0, {"stem": 0.9}, errors)]
+    numbers = opened(of).run(
+        "[...document.querySelectorAll('#network-axis text:not(.axis-name)')]"
+        ".map(each => each.getBoundingClientRect()).map(box => [box.left, box.right])"
+    )
+    assert len(numbers) >= 3
+    assert all(right < left for (_, right), (left, _) in itertools.pairwise(numbers))
 
 
 def test_without_it_the_line_has_the_largest_error_of_each_cell_and_side(opened: Opened) -> None:
