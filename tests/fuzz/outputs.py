@@ -18,7 +18,8 @@ from cellbridge.parity.checking.onnx_files.check import check_onnx
 from cellbridge.parity.checking.onnx_files.compare import compare_onnx
 from cellbridge.parity.inputs.affordable import peak_memory
 from cellbridge.parity.inputs.onnx_inputs import generate_inputs
-from cellbridge.parity.report import json_report, junit, terminal
+from cellbridge.parity.report import junit, terminal
+from cellbridge.parity.report.formats import FORMATS
 from cellbridge.parity.report.report import Report
 from cellbridge.parity.sides.run import Run, Wanted
 from cellbridge.parity.sides.torch_side import TorchSide
@@ -99,7 +100,7 @@ def require_readable(result: Report, folder: Path) -> None:
     """Raise `ValueError` unless a report's outputs can be parsed."""
     require_tame(terminal.text(result))
     require_tame(str(result))
-    json_report.write(result, folder / "r.json")
+    FORMATS["json"].write(result, str(folder / "r.json"))
     json.loads((folder / "r.json").read_bytes())
     junit.write(result, folder / "r.xml")
     ElementTree.parse(folder / "r.xml")

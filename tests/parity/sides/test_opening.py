@@ -31,7 +31,7 @@ CLASSES = {"Module", "Cell", "ModelProto", "JaxSide", "PathLike"}
 ELSEWHERE = {
     "pairing/by_structure/ports.py": 1,  # a Cell of the runtime, not of MindSpore
     "inputs/definitions.py": 1,  # a path that a model file may define
-    "checking/onnx_files/module_and_file.py": 1,  # a model, or the path of its file
+    "checking/onnx_files/module_and_file.py": 2,  # a model, or the path of its file, which messages name
     "checking/quantized/parts.py": 1,  # a model, or its path
     "sides/jax_hints.py": 3,  # how to give a network in JAX, for messages
     "sides/jax_side.py": 1,  # makes a side of a network in JAX
