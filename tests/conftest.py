@@ -17,7 +17,7 @@ from hypothesis import settings
 from tests.chosen_tests import ChosenTests
 from tests.selection import BUDGET, COSTS, Selector, changed_files
 
-settings.register_profile("at any speed", deadline=None)  # the machine may be busy
+settings.register_profile("at any speed", deadline=None, max_examples=50)  # the machine may be busy
 settings.load_profile("at any speed")
 
 ROOT = Path(__file__).parents[1]

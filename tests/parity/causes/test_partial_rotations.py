@@ -61,6 +61,7 @@ def test_other_angles_are_no_other_elements() -> None:
     assert not any("are rotated" in cause.summary for cause in causes)
 
 
+@pytest.mark.slow
 def test_other_elements_with_other_angles_are_not_these_elements_alone() -> None:
     causes = compared(Attention("first"), Attention("last", 0.2)).cells[""].causes
     assert not any("are rotated" in cause.summary for cause in causes)

@@ -91,6 +91,7 @@ def networks(layer: type[nn.Module]) -> tuple[nn.Module, nn.Module]:
     return reference.eval(), port.eval()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("layer", [SparseLayer, WrongActivation])
 def test_a_wrong_activation_in_each_layer_is_placed(layer: type[nn.Module]) -> None:
     report = parity.compare(*networks(layer), (torch.randn(8, WIDTH),), probe=False)

@@ -173,6 +173,7 @@ def test_a_page_of_a_thousand_cells_opens_within_a_second(opened: Opened) -> Non
     assert 0 < page.run("performance.getEntriesByType('navigation')[0].loadEventEnd") < 1000
 
 
+@pytest.mark.slow  # test_in_browser.py has the same names on the page with this picture
 def test_hostile_names_do_nothing(opened: Opened) -> None:
     names = [name or "empty" for name in PAYLOADS]
     of = report({"": "Net"}, *(hostile_cell(f"{number}/{name}", name) for number, name in enumerate(names)))

@@ -69,6 +69,7 @@ def modules() -> Any:
     return parity.jax_side(Network(), inputs=lambda x: (x.transpose(0, 2, 3, 1),))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("network", [functional, modules])
 def test_a_network_in_jax_gets_the_weights_for_the_comparison(network: Any, tmp_path: Path) -> None:
     reference, side = drawn(Reference(), 0), network()

@@ -99,6 +99,7 @@ def series() -> tuple[Tensor, ...]:
     return (torch.randn(3, 4, FEATURES, generator=torch.Generator().manual_seed(3)),)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", CELLS)
 def test_a_loop_in_both_directions_gets_the_weights_of_a_layer(kind: str) -> None:
     reference, candidate = drawn(Layer(kind, bidirectional=True), 0), drawn(Loop(kind, bidirectional=True), 1)
