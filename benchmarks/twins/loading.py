@@ -14,10 +14,11 @@ from torch import nn
 from cellbridge import parity
 from cellbridge.parity.pairing.by_structure.loading import Loading, load_by_structure
 from cellbridge.parity.pairing.by_structure.ports import ModulePort
+from cellbridge.parity.support.messages import first_line
 from cellbridge.runtime.errors import CellbridgeError
 
 from ..faults.tools.cellbridge_tool import MAX_SAID
-from .measuring import CODE, faults_of
+from .measuring import CODE, FOLDERS, faults_of
 from .table import MARKS
 from .twin import SEED, STATISTICS, twins
 
@@ -45,7 +46,10 @@ def measure_loading(name: str) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start = time.process_time()
-        loading = load_by_structure(reference, ModulePort(candidate), twin.arguments(), {})
+        try:
+            loading = load_by_structure(reference, ModulePort(candidate), twin.arguments(), {})
+        except CellbridgeError as refusal:
+            return _refused(name, list(expected), refusal)
         seconds = time.process_time() - start
         with ModulePort(candidate).given(loading.arrays):
             try:
@@ -70,6 +74,15 @@ def measure_loading(name: str) -> dict[str, Any]:
         "error": error,
         "seconds": round(seconds, 1),
     }
+
+
+def _refused(name: str, tensors: list[str], refusal: CellbridgeError) -> dict[str, Any]:
+    none = [0, len(tensors)]
+    return {
+        "pair": name, "holds": False, "complete": False, "right": none, "beside a fault": none, "wrong": tensors,
+        "said": "", "error": FOLDERS.sub("", first_line(refusal)),
+        "seconds": 0.0,
+    }  # fmt: skip
 
 
 def _equal(loading: Loading) -> list[str]:

@@ -11,11 +11,12 @@ import torch
 from torch import nn
 
 from benchmarks.faults.tools.finding import Finding
-from benchmarks.twins import table
+from benchmarks.twins import loading, table
 from benchmarks.twins.measuring import PARTS, coverage, faults_of, judged, measure
 from benchmarks.twins.planted import FAULTS
 from benchmarks.twins.proving import problems
 from benchmarks.twins.twin import PAIRS, Twin, twins
+from cellbridge.runtime.errors import UsageError
 from fixtures.planted_faults.cases import Case
 from fixtures.planted_faults.pairs import Pair
 from fixtures.planted_faults.source_edits import edited_text
@@ -141,3 +142,13 @@ def test_a_sound_pair_and_a_fault_are_measured() -> None:
     assert any(line.split()[:3] == ["faults", "found", "1/2"] and line.endswith("not met") for line in lines)
     assert any(line.startswith("innocent") and line.endswith("not met") for line in lines)
     assert len(PARTS) == 3
+
+
+def test_a_pair_that_is_refused_has_nothing_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise UsageError("weights can't be loaded by structure\n  what to do: write a map file")
+
+    monkeypatch.setattr(loading, "load_by_structure", refuse)
+    row = loading.measure_loading("gpt2/split")
+    assert (row["complete"], row["right"], row["error"]) == (False, [0, 36], "weights can't be loaded by structure")
+    assert "0/1" in loading.text([row])
