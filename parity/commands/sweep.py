@@ -200,7 +200,7 @@ class _Progress:
 
     def say(self, result: Result) -> None:
         """Print the line of a result."""
-        from ..report.html.overview import MARKS
+        from ..report.html.page import MARKS
 
         self.done += 1
         seconds = (time.monotonic() - self.started) / self.done * (self.total - self.done)
@@ -228,7 +228,7 @@ def _write(store: Store, results: Sequence[Result], reports: Reports) -> None:
 def _finish(results: Sequence[Result], verbose: bool, output: str) -> NoReturn:
     """Print the summary, and exit with 1 if parity fails in a model, or else the code of the first without a result."""
     from ...runtime.memory import size_in_words
-    from ..report.html.overview import MARKS
+    from ..report.html.page import MARKS
 
     counts: Counter[str] = Counter(result.outcome for result in results)
     echo("")

@@ -15,7 +15,7 @@ from ..results.origin import Origin
 from . import notebook, terminal
 from .cases import Case
 from .html import writer
-from .html.page import Page
+from .html.page import MARKS, Page
 
 
 class BaseReport(ABC):
@@ -57,7 +57,7 @@ class BaseReport(ABC):
     @property
     def mark(self) -> str:
         """The verdict in a character: `✓`, `✗`, or `!` if it is not known."""
-        return "✓" if self.ok else "✗" if self.failed else "!"
+        return MARKS["holds" if self.ok else "fails" if self.failed else "unclear"]
 
     @property
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -43,6 +43,4 @@ class Origin:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return {
-            "date": self.date, "versions": dict(self.versions), "command": self.command, "reference": self.reference,
-        }  # fmt: skip
+        return asdict(self)

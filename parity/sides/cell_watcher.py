@@ -16,6 +16,7 @@ from ...runtime.ir.types import CellCall, as_dtype, is_floating
 from ..correspondence.cells import Pairing
 from ..correspondence.layouts import Layout
 from ..dtypes import cast_floating
+from ..support.messages import times_in_words
 from ..support.user_code import user_line
 from ..weights.mapping import Weights
 from .cell_arguments import input_tensors, nest_outputs, output_tensors, reference_slots, result_structure
@@ -116,7 +117,8 @@ class Watcher:
             if candidate_count > count or (
                 candidate_count < count and path not in skipped and self.run.feed is not None
             ):
-                reason = f"called {_times(candidate_count)} in the candidate, {_times(count)} in the reference"
+                times, of_candidate = times_in_words(count), times_in_words(candidate_count)
+                reason = f"called {of_candidate} in the candidate, {times} in the reference"
                 self.records.faults.mismatches.append(Mismatch(path, min(candidate_count, count), "call", "", reason))
 
     def _cells_skipped_by_exceptions(self) -> set[str]:
@@ -359,10 +361,6 @@ class Watcher:
 def _as_in_module(array: Array, layout: Layout | None) -> Array:
     """Return a Cell's tensor in the module's layout; of another shape than the layout's, it is left as it is."""
     return array if layout is None or array.shape != layout.source else layout.read(array)
-
-
-def _times(count: int) -> str:
-    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _format_exception(error: Exception) -> str:

@@ -12,6 +12,7 @@ from ...correspondence.half_digits import alike
 from ...results.cell_report import is_inside
 from ...results.structure import ADDITIONAL_CELL, CALLED_DIFFERENTLY, NOT_CALLED
 from ...sides.records import INPUT, OUTPUT, Array, Key, Records
+from ...support.messages import times_in_words
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,9 @@ class CallDifferences:
                 continue
             kind = NOT_CALLED if not new else ADDITIONAL_CELL if not old else CALLED_DIFFERENTLY
             how = (
-                f"called {_times(new)} in the candidate, {_times(old)} in the reference"
+                f"called {times_in_words(new)} in the candidate, {times_in_words(old)} in the reference"
                 if new
-                else f"never called in the candidate, {_times(old)} in the reference"
+                else f"never called in the candidate, {times_in_words(old)} in the reference"
             )
             apart[path] = Apart(kind, how)
         return apart
@@ -199,10 +200,6 @@ def _kind(array: Array) -> str:
 
 def _list(slots: list[str]) -> str:
     return f"{len(slots)} tensor{'s' if len(slots) > 1 else ''} ({', '.join(slots)})" if slots else "no tensor"
-
-
-def _times(count: int) -> str:
-    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _name(path: str) -> str:

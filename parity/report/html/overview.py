@@ -13,12 +13,10 @@ from ...results.comparison import FAIL, NOT_COMPARED, NOT_KNOWN, REFERENCE_WRONG
 from ...support.files import write_in_folder
 from ...support.times import time_in_words
 from . import writer
-from .page import Page
+from .page import MARKS, Page
 
 INDEX = "index.html"
 LONGEST = 100  # characters of a name in the name of its page
-MARKS = {"fails": "✗", "not judged": "?", "unclear": "!", "holds": "✓"}
-"""The sign of each outcome, the worst first."""
 
 
 @dataclass(frozen=True)

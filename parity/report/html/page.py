@@ -15,6 +15,8 @@ from ...results.comparison import FAIL, NOT_COMPARED, NOT_KNOWN, PASS, Compariso
 from ..multiples import worst_in_words
 from .side_by_side import HunkView, PairingTable
 
+MARKS = {"fails": "✗", "not judged": "?", "unclear": "!", "holds": "✓"}
+"""The sign of each outcome, the worst first; what isn't judged has no page, and a line of an overview alone."""
 MANY = 20_000
 """Up to this many comparisons that pass, and as many that fail, a page shows every one; see `thin_out`."""
 SHARE_WIDTH = 100
@@ -271,7 +273,7 @@ class Page:
     @property
     def mark(self) -> str:
         """The sign of the outcome."""
-        return {"holds": "✓", "fails": "✗", "unclear": "!"}[self.outcome]
+        return MARKS[self.outcome]
 
     @property
     def left_out(self) -> int:
