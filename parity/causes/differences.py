@@ -1,27 +1,22 @@
-"""The differences of two programs of one Cell, and programs that have some of them.
+"""The differences of two programs of one Cell.
 
-Both programs are aligned node by node. A *mixture* is the reference's program with some differences adopted from the
-candidate's: an attribute, a constant, a parameter's data, an operand, or a run of nodes.
+Both programs are aligned node by node. What differs is an attribute, a constant, a parameter's data, an operand, or a
+run of nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
-from ...runtime.errors import ConversionError
-from ...runtime.ir.program import Program
-from ...runtime.ir.types import Node, Type, Value
-from ...runtime.ops.registry import get
-from ...runtime.tracing import Builder, SymbolicTensor
+from ...runtime.ir.types import Node, Value
 from ..sides.records import Array
 from .alignment import Pair, align, comparable
 from .cell_program import CellProgram
-from .rebuilding import append
 
 FEW_NODES = 4
 """So many nodes in place of others may be one change, even if the Cell has no more."""
@@ -126,7 +121,7 @@ class Comparison:
             if comparable(a) != comparable(b):
                 differences.append(Difference("attribute", (i, j), name, a, b))
         for position in range(max(len(first.inputs), len(second.inputs))):
-            x, y = _at(first.inputs, position), _at(second.inputs, position)
+            x, y = operand_at(first.inputs, position), operand_at(second.inputs, position)
             if self._differ(x, y):
                 constants = self._constants[0].get(x), self._constants[1].get(y)
                 if constants[0] is not None and constants[1] is not None:
@@ -242,21 +237,12 @@ class Comparison:
         (i, j), position = difference.pair, int(difference.name)
         assert i is not None
         assert j is not None
-        reference_operand = _at(self.reference.program.nodes[i].inputs, position)
-        candidate_operand = _at(self.candidate.program.nodes[j].inputs, position)
+        reference_operand = operand_at(self.reference.program.nodes[i].inputs, position)
+        candidate_operand = operand_at(self.candidate.program.nodes[j].inputs, position)
         names, other_names = self._identities
         return None if reference_operand is None else names[
             reference_operand
         ], None if candidate_operand is None else other_names[candidate_operand]
-
-    def mixture(self, adopted: Collection[Difference]) -> Program:
-        """Return the reference's program with the given differences adopted.
-
-        Raises:
-            ConversionError: it can't be built, since an adopted node needs what the reference doesn't compute.
-            CellbridgeError: types don't fit.
-        """
-        return _Mixer(self, adopted).program()
 
 
 def leaves(cell: CellProgram) -> dict[Value, Hashable]:
@@ -273,139 +259,10 @@ def leaves(cell: CellProgram) -> dict[Value, Hashable]:
     return names | {b.value: ("buffer", name) for name, b in cell.program.buffers.items()}
 
 
-def _at(values: Sequence[Value | None], position: int) -> Value | None:
+def operand_at(values: Sequence[Value | None], position: int) -> Value | None:
+    """Return a node's operand; None if it has no operand at this position."""
     return values[position] if position < len(values) else None
 
 
 def _identify(node: Node, names: dict[Value, Hashable], name: tuple[str, int]) -> None:
     names.update({value: (*name, position) for position, value in enumerate(node.outputs)})
-
-
-class _Mixer:
-    """Builds a mixture."""
-
-    def __init__(self, comparison: Comparison, adopted: Collection[Difference]) -> None:
-        self.comparison = comparison
-        reference, candidate = comparison.reference.program, comparison.candidate.program
-        self.base = _with_stored(reference, candidate, adopted)
-        self.builder = Builder.from_program(self.base.replace(nodes=()))
-        self.changed = {(d.kind, d.pair, d.name) for d in adopted}
-        self.taken = {id(node) for d in adopted for node in d.other_nodes}
-        self.dropped = {id(node) for d in adopted for node in d.nodes}
-        self.first = {value: self._tensor(value) for value in (*reference.inputs, *self.base.constant_data)}
-        self.first |= {
-            p.value: self._tensor(self.base.parameters[name].value) for name, p in reference.parameters.items()
-        }
-        self.second: dict[Value, SymbolicTensor] = {}
-        by_name = {name: value for value, name in leaves(comparison.reference).items()}
-        constants = {c.value: c.data for c in candidate.constants}
-        constants |= dict(zip(candidate.inputs, comparison.candidate.arrays, strict=True))
-        for value, name in leaves(comparison.candidate).items():
-            if name in by_name:
-                self.second[value] = self.first[by_name[name]]
-            elif value in constants:
-                self.second[value] = self.builder.constant(constants[value], value.dtype)
-            elif isinstance(name, tuple) and name[0] in ("parameter", "buffer"):
-                stored = candidate.constant_data[value]
-                self.second[value] = self.builder.constant(stored, value.dtype)
-
-    def _tensor(self, value: Value) -> SymbolicTensor:
-        return SymbolicTensor(self.builder, value)
-
-    def program(self) -> Program:
-        """Return the mixture."""
-        reference, candidate = self.comparison.reference.program, self.comparison.candidate.program
-        for i, j in self.comparison.pairs:
-            first = None if i is None else reference.nodes[i]
-            second = None if j is None else candidate.nodes[j]
-            if first is not None and second is not None:
-                self._append_pair((i, j), first, second)
-            elif first is not None and id(first) not in self.dropped:
-                self._append(first, [self._choose(v, None) for v in first.inputs], self.first)
-            elif second is not None and id(second) in self.taken:
-                self._append(second, [self._choose(None, v) for v in second.inputs], self.second)
-        outputs = [self._output(position, *pair) for position, pair in enumerate(self.comparison.output_pairs)]
-        buffers = dict(self.base.buffers)
-        for name, a, b in self.comparison.update_pairs:
-            adopted = ("update", (None, None), name) in self.changed
-            lost = b is None and a not in self.first  # by nodes that aren't there any more
-            chosen = None if lost or (b if adopted else a) is None else self._choose(a, b, prefer_second=adopted)
-            buffers[name] = replace(buffers[name], update=None if chosen is None else chosen.value)
-        results = tuple(tensor.value for tensor in outputs)
-        used = {value for node in self.builder.nodes for value in node.inputs} | set(results)
-        return self.base.replace(
-            nodes=tuple(self.builder.nodes),
-            constants=tuple(self.builder.constants),
-            parameters={name: p for name, p in self.base.parameters.items() if p.value in used},
-            buffers=buffers,
-            outputs=results,
-        )
-
-    def _output(self, position: int, reference: Value, candidate: Value | None) -> SymbolicTensor:
-        """Return an output; zeros for a value that is passed to a Cell which the candidate doesn't call."""
-        if candidate is None and reference not in self.first:
-            return self.builder.constant(np.zeros(reference.type.sizes or ()), reference.dtype)
-        adopted = ("output", (None, None), str(position)) in self.changed
-        chosen = self._choose(reference, candidate, prefer_second=adopted)
-        assert chosen is not None
-        return chosen
-
-    def _append_pair(self, pair: Pair, first: Node, second: Node) -> None:
-        attributes = dict(first.attributes)
-        for name in dict.fromkeys([*first.attributes, *second.attributes]):
-            if ("attribute", pair, name) in self.changed:
-                attributes[name] = second.attributes.get(name)
-        operands = []
-        for position in range(max(len(first.inputs), len(second.inputs))):
-            x, y = _at(first.inputs, position), _at(second.inputs, position)
-            names = {("operand", pair, str(position)), ("constant", pair, str(position))}
-            if names & self.changed:
-                operands.append(None if y is None else self._choose(x, y, prefer_second=True))
-            else:
-                operands.append(None if x is None else self._choose(x, y))
-        if get(first.op).variadic:
-            while operands and operands[-1] is None:
-                operands.pop()
-        with self.builder.at(first.cell, first.source):
-            results = append(self.builder, first.op, operands, attributes)
-        self.first.update(zip(first.outputs, results, strict=True))
-        self.second.update(zip(second.outputs, results, strict=True))
-
-    def _append(self, node: Node, operands: list[SymbolicTensor | None], values: dict[Value, SymbolicTensor]) -> None:
-        with self.builder.at(0, node.source):
-            values.update(zip(node.outputs, append(self.builder, node.op, operands, node.attributes), strict=True))
-
-    def _choose(
-        self, reference: Value | None, candidate: Value | None, *, prefer_second: bool = False
-    ) -> SymbolicTensor | None:
-        """Return the tensor of either value: of the candidate's if it comes from adopted nodes, or is preferred."""
-        if reference is None and candidate is None:
-            return None
-        first = None if reference is None else self.first.get(reference)
-        second = None if candidate is None else self.second.get(candidate)
-        if second is not None and (first is None or prefer_second or self._is_adopted(candidate)):
-            return second
-        if first is None:
-            raise ConversionError("a value of the candidate isn't computed in the reference")
-        return first
-
-    def _is_adopted(self, value: Value | None) -> bool:
-        producer = None if value is None else self.comparison.candidate.program.producers.get(value)
-        return producer is not None and id(producer) in self.taken
-
-
-def _with_stored(reference: Program, candidate: Program, adopted: Collection[Difference]) -> Program:
-    """Return the reference's program with the data of adopted parameters and buffers."""
-    parameters, buffers = dict(reference.parameters), dict(reference.buffers)
-    for difference in adopted:
-        if difference.kind == "parameter":
-            own, data = parameters[difference.name], candidate.parameters[difference.name].data
-            value = (
-                own.value if own.data.shape == data.shape else Value(own.value.name, Type(own.value.dtype, data.shape))
-            )
-            parameters[difference.name] = replace(own, value=value, data=data)
-        elif difference.kind == "trained":
-            parameters[difference.name] = replace(parameters[difference.name], trainable=difference.candidate)
-        elif difference.kind == "buffer":
-            buffers[difference.name] = replace(buffers[difference.name], data=candidate.buffers[difference.name].data)
-    return reference.replace(parameters=parameters, buffers=buffers)

@@ -8,6 +8,7 @@ from .budget import BudgetSpentError
 from .cell_program import CellProgram
 from .differences import Comparison, Difference
 from .evidence import Agreement, Evidence
+from .mixtures import mixture
 from .rebuilding import INVALID
 
 
@@ -44,7 +45,7 @@ def agreement_with(
 ) -> Agreement | None:
     """Return the agreement of the reference's Cell with these differences; None if it doesn't agree."""
     try:
-        agreement = evidence.judge(cell, comparison.mixture(adopted))
+        agreement = evidence.judge(cell, mixture(comparison, adopted))
     except (*INVALID, BudgetSpentError):  # what was found until then is still proved
         return None
     return agreement if agreement.holds else None

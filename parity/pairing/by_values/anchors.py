@@ -18,7 +18,7 @@ from ...correspondence.distances import EXACT, ROUNDED, distance
 from ...sides.records import INPUT, OUTPUT, Array, Key
 from .crossings import Crossing
 from .file_values import FileValues
-from .parameter_rows import fingerprint
+from .fingerprints import fingerprint
 from .views import origins_of
 
 

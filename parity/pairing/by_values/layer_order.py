@@ -14,7 +14,7 @@ from itertools import product
 
 from ....runtime.ir.program import Program
 from ...sides.records import Array
-from .parameter_rows import fingerprint
+from .fingerprints import fingerprint
 from .parameters import ModuleParameters
 
 NUMBER = re.compile(r"\d+")

@@ -8,81 +8,24 @@ module's own parameters. The program is rewritten to hold those and to arrange t
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from ....runtime.ir.dims import Dim
 from ....runtime.ir.program import Program
-from ....runtime.ir.types import INT64, Constant, Node, ProgramParameter, Type, Value
+from ....runtime.ir.types import Value
 from ...correspondence.layouts import Layout
 from ...sides.records import Array
 from ...sides.side import ParameterInfo
+from .arrangements import Arrangement, Source, rewrite
+from .fingerprints import row_fingerprints
 from .tied_parameters import same_numbers
 
 PartsOf = Callable[[str], Sequence[str]]
 """The names of a module's parameters that the Cell at a path holds and that no other Cell uses."""
 
 MOST_AXES = 4
-FEW_NUMBERS = 1 << 20
-"""Numbers that are looked at together, so that copies of them take little memory."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """A parameter of the module, read as a matrix of rows."""
-
-    name: str
-    layout: Layout
-
-
-@dataclass(frozen=True)
-class Arrangement:
-    """How a parameter of a program is made of rows of the module's.
-
-    Attributes:
-        name: of the program's parameter.
-        sources: the module's parameters, whose rows are taken one after the other.
-        rows: for each row of the program's parameter, the number of the module's.
-        columns: for each column, the number of the module's.
-        layout: how the rows are read from the program's parameter.
-        cell: number of the call that the program's parameter is used in; 0 if there are several.
-    """
-
-    name: str
-    sources: tuple[Source, ...]
-    rows: Array
-    columns: Array
-    layout: Layout
-    cell: int = 0
-
-    @property
-    def is_as_it_is(self) -> bool:
-        """Whether the program's parameter is one of the module's, of the same shape and order."""
-        if len(self.sources) > 1 or self.layout != self.sources[0].layout:
-            return False
-        places = ((self.rows, self.layout.target[0]), (self.columns, self.layout.target[1]))
-        return all(np.array_equal(order, np.arange(count)) for order, count in places)
-
-    @property
-    def is_part(self) -> bool:
-        """Whether the program's parameter is a run of rows of one of the module's, and not one of equal blocks."""
-        run = np.arange(self.rows[0], self.rows[0] + len(self.rows))
-        is_block = self.sources[0].layout.target[0] % len(run) == 0
-        return len(self.sources) == 1 and not is_block and np.array_equal(self.rows, run)
-
-    def arrange(self, arrays: Mapping[str, Array]) -> Array:
-        """Return the program's parameter, made of arrays of the module's."""
-        joined = np.concatenate([source.layout.read(arrays[source.name]) for source in self.sources])
-        return self.layout.inverse.read(joined[self.rows][:, self.columns])
-
-    def rows_of(self, number: int) -> Array:
-        """Return the rows of a source that are taken."""
-        start = sum(source.layout.target[0] for source in self.sources[:number])
-        inside = (self.rows >= start) & (self.rows < start + self.sources[number].layout.target[0])
-        return self.rows[inside] - start
 
 
 def with_rows_of_the_module(
@@ -216,7 +159,7 @@ def _in_another_shape(name: str, parameters: Mapping[str, Array], free: Mapping[
 
 def _rows_among(matrix: Array, joined: Array) -> Array | None:
     """Return for each row the number of the only row of `joined` with its numbers, in any order; None if one lacks."""
-    row_prints, joined_prints = _fingerprints(matrix), _fingerprints(joined)
+    row_prints, joined_prints = row_fingerprints(matrix), row_fingerprints(joined)
     unique, first, counts = np.unique(joined_prints, return_index=True, return_counts=True)
     places = np.minimum(np.searchsorted(unique, row_prints), len(unique) - 1)
     if not np.array_equal(unique[places], row_prints) or np.any(counts[places] > 1):
@@ -229,27 +172,12 @@ def _columns_among(matrix: Array, rows: Array) -> Array | None:
     if same_numbers(rows, matrix):
         return np.arange(matrix.shape[1])
     weights = 1 + 2 * np.arange(len(matrix), dtype=np.uint64)  # the order of rows counts
-    column_prints, source_prints = _fingerprints(matrix.T, weights), _fingerprints(rows.T, weights)
+    column_prints, source_prints = row_fingerprints(matrix.T, weights), row_fingerprints(rows.T, weights)
     order = np.argsort(source_prints)
     places = np.minimum(np.searchsorted(source_prints[order], column_prints), len(order) - 1)
     columns = order[places]
     is_permutation = len(set(columns.tolist())) == len(columns)
     return columns if is_permutation and same_numbers(rows[:, columns], matrix) else None
-
-
-def fingerprint(array: Array) -> bytes:
-    """Return a text that is equal for arrays with the same float32 numbers, in any order and shape."""
-    flat = array.reshape(1, -1)
-    parts = [_fingerprints(flat[:, start : start + FEW_NUMBERS]) for start in range(0, array.size, FEW_NUMBERS)]
-    return b"%d " % array.size + np.sum(parts, dtype=np.uint64).tobytes()
-
-
-def _fingerprints(matrix: Array, weights: Array | None = None) -> Array:
-    """Return a number for each row that is equal for rows with the same float32 numbers, in any order."""
-    bits = (np.ascontiguousarray(matrix, np.float32) + 0.0).view(np.uint32).astype(np.uint64)
-    mixed = (bits ^ (bits >> np.uint64(15))) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-    return np.asarray((mixed if weights is None else mixed * weights).sum(axis=1, dtype=np.uint64))
 
 
 def readings(shape: tuple[int, ...]) -> Iterator[Layout]:
@@ -287,116 +215,3 @@ def _as_matrix(shape: tuple[int, ...], rows: Sequence[int]) -> Layout:
     columns = [axis for axis in range(len(shape)) if axis not in rows]
     count = int(np.prod([shape[axis] for axis in rows]))
     return Layout(shape, shape, (*rows, *columns), (count, int(np.prod([shape[axis] for axis in columns]))))
-
-
-def divided(
-    arrangements: Sequence[Arrangement], arrays: Mapping[str, Array], others: Mapping[str, Array]
-) -> dict[str, Array]:
-    """Return the module's parameters made of a program's, which have each row of theirs once.
-
-    Args:
-        arrangements: how the program's parameters are made of the module's.
-        arrays: the program's parameters, by the names in the arrangements.
-        others: the module's own, whose rows stand where the program has none.
-    """
-    matrices: dict[str, Array] = {}
-    for arrangement in arrangements:
-        array = arrangement.layout.read(arrays[arrangement.name])[:, np.argsort(arrangement.columns)]
-        start = 0
-        for number, source in enumerate(arrangement.sources):
-            matrix = matrices.setdefault(source.name, source.layout.read(others[source.name]).astype(array.dtype))
-            inside = (arrangement.rows >= start) & (arrangement.rows < start + len(matrix))
-            matrix[arrangement.rows_of(number)] = array[inside]
-            start += len(matrix)
-    layouts = {source.name: source.layout for arrangement in arrangements for source in arrangement.sources}
-    return {name: layouts[name].inverse.read(matrix) for name, matrix in matrices.items()}
-
-
-def rewrite(program: Program, arrays: Mapping[str, Array], arrangements: Sequence[Arrangement]) -> Program:
-    """Return the program with parameters of the module's names, arranged as it uses them.
-
-    Args:
-        program: the program.
-        arrays: what the parameters hold, by the module's names and in its layouts.
-        arrangements: those of the program's parameters that they take the place of.
-    """
-    parameters = dict(program.parameters)
-    taken = {arrangement.name: parameters.pop(arrangement.name) for arrangement in arrangements}
-    nodes: list[Node] = []
-    constants = list(program.constants)
-    uses = Counter(source.name for arrangement in arrangements for source in arrangement.sources)
-    for arrangement in arrangements:
-        old = taken[arrangement.name]
-        for source in arrangement.sources:
-            data = arrays[source.name].astype(old.value.dtype)
-            if arrangement.is_as_it_is and uses[source.name] == 1:
-                parameters[source.name] = replace(old, data=data)
-            elif source.name not in parameters:
-                value = Value(f"{source.name} of {arrangement.name}", Type(old.value.dtype, data.shape))
-                parameters[source.name] = ProgramParameter(value, data, old.trainable)
-            elif old.trainable and not parameters[source.name].trainable:
-                parameters[source.name] = replace(parameters[source.name], trainable=True)
-    for arrangement in arrangements:
-        sources = [parameters[source.name] for source in arrangement.sources]
-        if sources[0].value is not taken[arrangement.name].value:
-            chain = _Chain(arrangement.name, taken[arrangement.name].value, arrangement.cell, nodes, constants)
-            chain.arrange(arrangement, sources, taken[arrangement.name].trainable)
-    return program.replace(parameters=parameters, constants=tuple(constants), nodes=(*nodes, *program.nodes))
-
-
-@dataclass(frozen=True)
-class _Chain:
-    """Adds the nodes that compute a parameter of the program from the module's."""
-
-    name: str
-    result: Value
-    cell: int
-    nodes: list[Node]
-    constants: list[Constant]
-
-    def arrange(self, arrangement: Arrangement, sources: Sequence[ProgramParameter], trainable: bool) -> None:
-        """Add the nodes for an arrangement of these parameters, which trains them or not."""
-        pieces = []
-        for source, parameter in zip(arrangement.sources, sources, strict=True):
-            value = parameter.value
-            if parameter.trainable and not trainable:
-                value = self._add("stop_gradient", (value,), {}, value.shape)
-            pieces.append(self._read(value, source.layout))
-        matrix = pieces[0]
-        count, width = sum(source.layout.target[0] for source in arrangement.sources), len(arrangement.columns)
-        if len(pieces) > 1:
-            matrix = self._add("concat", tuple(pieces), {"axis": 0}, (count, width))
-        if not np.array_equal(arrangement.rows, np.arange(count)):
-            matrix = self._take(matrix, arrangement.rows, 0, (len(arrangement.rows), width))
-        if not np.array_equal(arrangement.columns, np.arange(width)):
-            matrix = self._take(matrix, arrangement.columns, 1, (len(arrangement.rows), width))
-        self._end(self._read(matrix, arrangement.layout.inverse))
-
-    def _read(self, value: Value, layout: Layout) -> Value:
-        for op, attributes, shape in layout.steps:
-            value = self._add(op, (value,), attributes, shape)
-        return value
-
-    def _end(self, value: Value) -> None:
-        """Give the last value the place of the program's parameter."""
-        last = self.nodes[-1] if self.nodes else None
-        if last is not None and last.outputs == (value,):
-            self.nodes[-1] = Node(last.op, last.inputs, last.attributes, (self.result,), self.cell)
-        else:
-            self.nodes.append(Node("reshape", (value,), {"shape": value.shape}, (self.result,), self.cell))
-
-    def _take(self, matrix: Value, places: Array, axis: int, shape: tuple[int, int]) -> Value:
-        indices = Value(f"{self.name} places {len(self.constants)}", Type(INT64, places.shape))
-        self.constants.append(Constant(indices, places.astype(np.int64)))
-        return self._add("take", (matrix, indices), {"axis": axis}, shape)
-
-    def _add(
-        self,
-        op: str,
-        inputs: tuple[Value, ...],
-        attributes: Mapping[str, object],
-        shape: tuple[Dim, ...],
-    ) -> Value:
-        result = Value(f"{self.name} {op} {len(self.nodes)}", Type(self.result.dtype, shape))
-        self.nodes.append(Node(op, inputs, dict(attributes), (result,), self.cell))
-        return result

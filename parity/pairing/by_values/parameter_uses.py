@@ -10,8 +10,8 @@ import numpy as np
 
 from ....runtime.ir.types import Node, Value
 from ...sides.records import Array
+from .fingerprints import FEW_NUMBERS, fingerprint
 from .flat import FlatProgram
-from .parameter_rows import FEW_NUMBERS, fingerprint
 
 SAMPLED = 64
 """So many numbers of a parameter say which of the module's it is made of."""

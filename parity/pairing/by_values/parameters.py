@@ -15,7 +15,8 @@ from ...results.cell_report import is_inside
 from ...sides.imported import is_imported
 from ...sides.records import OUTPUT, Array
 from ...sides.side import ParameterInfo
-from .parameter_rows import fingerprint, with_rows_of_the_module
+from .fingerprints import fingerprint
+from .parameter_rows import with_rows_of_the_module
 from .tied_parameters import same_numbers, with_ties_of_the_module
 
 

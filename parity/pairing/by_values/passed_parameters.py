@@ -14,7 +14,7 @@ from ....runtime.ir.types import Node, Value
 from ....runtime.namespace import Namespace
 from ...sides.records import INPUT
 from .crossings import Crossing
-from .parameter_rows import fingerprint
+from .fingerprints import fingerprint
 
 
 def with_passed_parameters(program: Program, tensors: Sequence[Crossing]) -> Program:

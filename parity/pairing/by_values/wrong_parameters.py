@@ -23,8 +23,9 @@ from ...correspondence.layouts import Layout
 from ...sides.interpreter_side import InterpreterSide
 from ...sides.records import Array, Records
 from ...sides.run import FORWARD, ReferenceRun, Run
+from .arrangements import Arrangement, Source, divided, rewrite
 from .exchanged_parameters import with_exchanged_parameters
-from .parameter_rows import Arrangement, Source, divided, readings, readings_of_the_module, rewrite
+from .parameter_rows import readings, readings_of_the_module
 from .parameters import ModuleParameters, PairedParameters, judged_holder, pair_parameters, users_of
 from .right_cells import is_right, wrong_cells
 
