@@ -43,13 +43,15 @@ class Overview:
         """Write the overview, if something was compared."""
         from ..runtime.errors import UsageError
         from .report.html import overview
+        from .results.origin import Origin
         from .support.files import make_folder
 
         if not self.summaries:
             return
         try:
             make_folder(self.folder)
-            overview.write([overview.Summary(**summary) for summary in self.summaries.values()], Path(self.folder))
+            summaries = [overview.Summary(**summary) for summary in self.summaries.values()]
+            overview.write(summaries, Origin(command=""), Path(self.folder))
             self.line = f"parity: the overview is {Path(self.folder) / overview.INDEX}"
         except UsageError as error:
             self.line = f"parity: {error}"

@@ -328,6 +328,8 @@ def compare(
     is_port = framework is not None or is_in_jax
     if of_modules or is_port:
         add_coverage(report, report.sides[0], reference, args, keywords, chosen)
+    if (of_modules or framework is not None) and not chosen.model:
+        report.name_networks(reference, candidate)
     report.notes += loaded.notes
     if of_modules and load_weights is False and report.failed:
         report.notes += hint_at_loading(reference, candidate)

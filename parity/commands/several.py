@@ -14,6 +14,7 @@ from ..report.base import BaseReport
 from ..report.html import overview, writer
 from ..report.html.overview import Summary, page_name
 from ..report.layout import echo
+from ..results.origin import Origin
 from ..support.files import make_folder
 from .command import command_with, say_error
 from .outcome import add_origin, exit_code, print_report
@@ -62,7 +63,7 @@ def judge_several(
             print_report(report, verbose)
             codes.append(exit_code(report))
         if folder is not None:
-            overview.write(summaries, Path(folder))
+            overview.write(summaries, Origin(command=command_with()), Path(folder))
         echo("")
     for summary in summaries:
         echo(f"{summary.mark} {summary.model}: {summary.verdict}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import shlex
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -12,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
+from rich.console import Console
 
 from ...runtime.visible import visible_name
-from ..report.layout import echo
+from ..report.layout import echo, print_lines
 from ..support.files import make_folder
 from ..support.times import time_in_words
 from .arguments.declaring import ArgumentGroup, option
@@ -30,9 +33,11 @@ if TYPE_CHECKING:
     from ..jobs.sweeping.result import Result
     from ..jobs.sweeping.store import Store
     from ..jobs.sweeping.sweep import Machines
+    from ..results.origin import Origin
 
 PACKAGES = ("cellbridge", "torch", "onnx", "onnxruntime", "onnxruntime-gpu", "numpy", "transformers", "jax", "flax")
 RUN_OPTIONS = f"{__name__}.run_options"  # in the context's `meta`
+WHOLE_COMMAND = f"{__name__}.whole_command"  # in the same
 OF_A_SWEEP = ("json_file", "junit_file", "html_file", "repro", "onnx_file")
 """Options of `parity run` that write files, which a sweep writes itself or not at all."""
 
@@ -52,6 +57,7 @@ class SweepCommand(Command):
             raise click.UsageError(f"{names[0]} is for one model: give it before --, if parity sweep has it", ctx)
         say_options(of_run, [])
         ctx.meta[RUN_OPTIONS] = run_options(ctx, options)
+        ctx.meta[WHOLE_COMMAND] = shlex.join(["parity", str(ctx.info_name), *args])
         return super().parse_args(ctx, own_args)
 
 
@@ -158,10 +164,12 @@ def sweep(models: tuple[str, ...], results: Results, workers: Workers, reports: 
     from ..jobs.sweeping.store import Store
     from ..jobs.sweeping.sweep import remaining
     from ..jobs.sweeping.sweep import sweep as judge_all
+    from ..results.origin import Origin
 
     all_models = find_models(models)
     changed = None if results.changed_since is None else changed_models(all_models, results.changed_since)
-    with Store.write(Path(results.output), click.get_current_context().meta[RUN_OPTIONS], _versions()) as store:
+    context = click.get_current_context()
+    with Store.write(Path(results.output), context.meta[RUN_OPTIONS], _versions()) as store:
         waiting = remaining(all_models, store, results.rerun or "", changed)
         progress = _Progress(len(waiting), len(all_models), results.output)
         pages = None if reports.folder is None else Path(reports.folder)
@@ -173,8 +181,9 @@ def sweep(models: tuple[str, ...], results: Results, workers: Workers, reports: 
         finally:
             by_model = store.results()
             judged = [by_model[model] for model in all_models if model in by_model]
-            _write(store, judged, reports)
-    _finish(judged, reports.verbose, results.output)
+            origin = Origin(versions=store.versions, command=context.meta[WHOLE_COMMAND])
+            _write(store, judged, origin, reports)
+    _finish(judged, origin, reports.verbose, results.output)
 
 
 def _machines(workers: Workers, limits: CaseLimits) -> Machines:
@@ -211,24 +220,25 @@ class _Progress:
         echo(f"{mark} {self.done} of {self.total}  {name}  {time_in_words(result.seconds)}{reason}{rest}")
 
 
-def _write(store: Store, results: Sequence[Result], reports: Reports) -> None:
+def _write(store: Store, results: Sequence[Result], origin: Origin, reports: Reports) -> None:
     """Write the files that are asked for."""
     from ..jobs.sweeping.sweep import summaries
     from ..jobs.sweeping.views import write_json, write_junit
     from ..report.html import overview
 
     if reports.json_file is not None:
-        write_json(store, results, reports.json_file)
+        write_json(store, results, origin, reports.json_file)
     if reports.junit_file is not None:
-        write_junit(results, reports.junit_file)
+        write_junit(store, results, origin, reports.junit_file)
     if reports.folder is not None:
-        overview.write(summaries(results, Path(reports.folder)), Path(reports.folder))
+        overview.write(summaries(results, Path(reports.folder)), origin, Path(reports.folder))
 
 
-def _finish(results: Sequence[Result], verbose: bool, output: str) -> NoReturn:
+def _finish(results: Sequence[Result], origin: Origin, verbose: bool, output: str) -> NoReturn:
     """Print the summary, and exit with 1 if parity fails in a model, or else the code of the first without a result."""
     from ...runtime.memory import size_in_words
     from ..report.html.page import MARKS
+    from ..report.terminal import origin_lines
 
     counts: Counter[str] = Counter(result.outcome for result in results)
     echo("")
@@ -244,6 +254,9 @@ def _finish(results: Sequence[Result], verbose: bool, output: str) -> NoReturn:
     seconds, memory = sum(result.seconds for result in results), max((result.memory for result in results), default=0)
     took = f"{time_in_words(seconds)} of processes, {size_in_words(memory)} at most"
     echo(f"{len(results)} models: {words}; {took}; in {output}")
+    if verbose:
+        console = Console()
+        print_lines(origin_lines(origin, console.width), console)
     codes = [
         2 if result.code < 0 or (result.outcome == "not judged" and result.code in (0, 1)) else result.code
         for result in results
@@ -252,8 +265,8 @@ def _finish(results: Sequence[Result], verbose: bool, output: str) -> NoReturn:
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions of the packages that matter and are installed."""
-    versions = {}
+    """Return the versions of Python and of the packages that matter and are installed."""
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
             versions[name] = metadata.version(name)

@@ -73,9 +73,10 @@ def network_cases(report: NetworkResult) -> Iterator[Case]:
 
 
 def network_properties(report: NetworkResult) -> list[tuple[str, str]]:
-    """Return the port of each module, and the source of each Parameter's value."""
+    """Return the verdict on the network, the port of each module, and the source of each Parameter's value."""
     pairs = report.correspondence
-    properties = [(f"port of {p.module or '(root)'}", _counterpart(p)) for p in pairs.cells if p.module_class]
+    properties = [("the network as a whole", report.network_verdict.sentence)]
+    properties += [(f"port of {p.module or '(root)'}", _counterpart(p)) for p in pairs.cells if p.module_class]
     return properties + [(f"Parameter {w.parameter}", f"{w.source} ({way_in_words(w)})") for w in pairs.parameters]
 
 

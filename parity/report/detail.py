@@ -10,13 +10,13 @@ from rich.text import Text
 
 from ..results.cause import Cause
 from ..results.cell_report import NOT_FOUND, CellReport
-from ..results.comparison import NOT_KNOWN, REFERENCE_WRONG, Comparison
+from ..results.comparison import NOT_KNOWN, REFERENCE_WRONG, Comparison, times
 from ..results.hunk import NOWHERE, CodeLine
 from ..results.network_result import NetworkResult
 from .globs import list_names, summarize_paths
 from .hunks import has_lines_of_both, hunk_lines, pair_in_words, place_lines, way_in_words
 from .layout import paragraph, shorten
-from .multiples import times
+from .multiples import rounding_of
 
 INDENT = 2
 MARKS = {REFERENCE_WRONG: ("!", "bold yellow"), NOT_KNOWN: ("?", "bold yellow")}
@@ -36,7 +36,7 @@ def cell_detail(
     """Return the lines on a failing Cell.
 
     Of the failing checks of one tensor, the most important is shown in full, and the others are listed below it;
-    likewise for several failing tensors of a kind.
+    of several failing tensors of a kind, the first is.
 
     Args:
         cell: the Cell.
@@ -77,12 +77,12 @@ def cell_detail(
             kinds_shown.add(checks[0].kind)
             lines += _comparison_lines(checks[0], cell, report, width)
             if len(checks) > 1:
-                also = "; ".join(f"{check_in_words(c)} {amount(c)}" for c in checks[1:])
+                also = "; ".join(f"{check_in_words(c)} ({amount(c, report)})" for c in checks[1:])
                 lines += paragraph(f"also: {also}", width, 2 * INDENT)
-            likewise = [other for other in tensors if other[0].kind == checks[0].kind and other is not checks]
-            if likewise:
-                others = [f"{tensor_in_words(c[0], cell)} {amount(c[0])}" for c in likewise]
-                lines += paragraph(f"likewise: {list_names(others)}", width, INDENT)
+            same_kind = [other for other in tensors if other[0].kind == checks[0].kind and other is not checks]
+            if same_kind:
+                others = [f"{tensor_in_words(c[0], cell)} ({amount(c[0], report)})" for c in same_kind]
+                lines += paragraph(f"others that differ: {list_names(others)}", width, INDENT)
     return lines + explained
 
 
@@ -142,7 +142,7 @@ def _of_causes(cell: CellReport) -> list[str]:
 def cell_line(cell: CellReport, report: NetworkResult, width: int) -> Text:
     """Return a failing Cell's most important failure in one line."""
     first = min(cell.differences, key=lambda c: importance(c, report))
-    reason = f"{times(first.ratio)}, {first.reason}" if first.index is not None else first.reason
+    reason = f"{amount(first, report)}, {first.reason}" if first.index is not None else first.reason
     mark, _ = MARKS.get(cell.status, ("✗", ""))
     line = f"{mark} {cell.path or '(root)'}  {cell.class_name}  {tensor_in_words(first, cell)}: {reason}"
     return Text(shorten(line, width))
@@ -249,24 +249,27 @@ def check_in_words(c: Comparison) -> str:
     return f"{c.side}, {c.check}{' in float64' if c.check == 'meaning' else ''}, {c.feeding}{at}"
 
 
-def amount(c: Comparison) -> str:
-    """Return how far off a tensor is, in parentheses."""
-    return f"({times(c.ratio)})" if c.index is not None else f"({c.reason})"
-
-
-def unit_in_words(check: str, reference: str, tolerance: str) -> str:
-    """Return what the ratios of a check are multiples of: the tolerance in words, where one was given."""
-    return tolerance or ("what double precision allows" if check == "meaning" else f"{reference}'s own rounding error")
+def amount(c: Comparison, report: NetworkResult) -> str:
+    """Return how far off a tensor is: `5e3×`, or for a failure of meaning, whose unit is another, `off by 0.0002`."""
+    if c.index is None:
+        return c.reason
+    return f"off by {c.error:.3g}" if c.check == "meaning" and not report.conditions.tolerance else times(c.ratio)
 
 
 def error_line(c: Comparison, reference: str, tolerance: str = "") -> str:
-    """Return a line on the largest error and the bar, which is the tolerance in words where one was given."""
+    """Return a line on the largest error and the bar, which is the tolerance in words where one was given.
+
+    Multiples are those of the table: of rounding, or of the tolerance. A failure of meaning without a tolerance has
+    none, because what double precision allows is another unit.
+    """
     if c.kind == "quantization error":
         unit = "what rounding to the steps of its quantizers makes"
         return f"error {c.error:.3g} (root mean square), {times(c.ratio)} {unit}; up to {c.bar:.3g} passes"
     if c.check == "quantization":
         return f"error {c.error:.3g}, {c.ratio:.3g} steps of its quantizer; up to {c.allowed:g} passes"
-    unit = unit_in_words(c.check, reference, tolerance)
+    if c.check == "meaning" and not tolerance:
+        return f"error {c.error:.3g}; up to {c.bar:.3g} passes"
+    unit = tolerance or rounding_of(reference)
     return f"error {c.error:.3g}, {times(c.ratio)} {unit}; up to {c.bar:.3g} passes"
 
 

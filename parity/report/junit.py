@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from os import PathLike
 from xml.etree import ElementTree
 
@@ -24,10 +25,7 @@ def to_xml(report: BaseReport) -> ElementTree.Element:
     """Return the `testsuites` element: one suite for the model, with the cases of the report."""
     suites = ElementTree.Element("testsuites", name="parity")
     suite = ElementTree.SubElement(suites, "testsuite", name=clean(report.model))
-    if values := report.properties():
-        properties = ElementTree.SubElement(suite, "properties")
-        for name, value in values:
-            ElementTree.SubElement(properties, "property", name=clean(name), value=clean(value))
+    add_properties(suite, report.properties())
     for case in report.cases():
         element = ElementTree.SubElement(suite, "testcase", classname=clean(report.model), name=clean(case.name))
         if case.outcome == "skipped":
@@ -39,6 +37,13 @@ def to_xml(report: BaseReport) -> ElementTree.Element:
             ElementTree.SubElement(element, "error", type=case.status, message=clean(case.message))
     _count(suites, suite)
     return suites
+
+
+def add_properties(suite: ElementTree.Element, values: Iterable[tuple[str, str]]) -> None:
+    """Add names and values of properties to a suite, which has no cases yet."""
+    properties = ElementTree.SubElement(suite, "properties")
+    for name, value in values:
+        ElementTree.SubElement(properties, "property", name=clean(name), value=clean(value))
 
 
 def _count(suites: ElementTree.Element, suite: ElementTree.Element) -> None:

@@ -24,11 +24,11 @@ from ..results.comparison import (
     Comparison,
 )
 from ..results.network_result import NetworkResult
-from .detail import cell_detail, cell_line, group_by_fault, pluralize, same_in_words
+from .detail import amount, cell_detail, cell_line, group_by_fault, pluralize, same_in_words
 from .globs import join_names, list_names, patterns, summarize_paths
 from .hunks import cell_of_pair, pairs_in_words, way_in_words
 from .layout import Piece, Row, paragraph, shorten_path, tree_lines
-from .multiples import differs_in_meaning, times, worst_in_words
+from .multiples import legend, worst_in_words
 from .structure import structure_lines
 from .tree import Line, tree
 
@@ -92,15 +92,15 @@ def _tree_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
     lines = tree_lines(("Cell", "class", "verdict", "outputs", "gradients", "Cells"), rows, width, left=3)
     if len(tree_rows) > len(rows):
         lines.append(Text(f"… and {pluralize(len(tree_rows) - len(rows), 'line')} more (-v shows them)", "dim"))
-    compared = [c for cell in report.cells.values() for c in cell.comparisons]
-    if compared:
-        tolerance = report.conditions.tolerance
-        unit = tolerance or f"{report.reference}'s own rounding error, measured against float64"
-        legend = f"1.0× is {unit}."
-        if any(differs_in_meaning(c) for c in compared):
-            legend += " ≠ isn't rounding: it differs in float64 too, or in shape, or is missing."
-        lines += [Text(), *paragraph(legend, width, style="dim")]
+    if any(cell.comparisons for cell in report.cells.values()):
+        lines += [Text(), *paragraph(legend_of(report), width, style="dim")]
     return lines
+
+
+def legend_of(report: NetworkResult) -> str:
+    """Return what the errors in the columns are multiples of, and what `≠` means where it occurs."""
+    compared = (c for cell in report.cells.values() for c in cell.comparisons)
+    return legend(compared, report.reference, report.conditions.tolerance)
 
 
 def _pair_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
@@ -141,11 +141,11 @@ def _quantizer_lines(report: NetworkResult, width: int, verbose: bool) -> list[T
     lines = [Text(), *tree_lines(columns, shown, width, left=2)]
     if len(shown) < len(rows):
         lines.append(Text(f"and {len(rows) - len(shown)} more (-v shows them)", "dim"))
-    legend = "× expected: the error of the Cell alone, as a multiple of what rounding to steps of these sizes makes."
+    expected = "× expected: the error of the Cell alone, as a multiple of what rounding to steps of these sizes makes."
     if any("end to end" in by_feeding for by_feeding in by_tensor.values()):
         alone = "isolated, from rounding the Cell's own weights, inputs and result"
-        legend = f"Errors in steps: {alone}; end to end, from all rounding. {legend}"
-    return lines + paragraph(legend, width, style="dim")
+        expected = f"Errors in steps: {alone}; end to end, from all rounding. {expected}"
+    return lines + paragraph(expected, width, style="dim")
 
 
 def _quantizer_cells(path: str, name: str, by_feeding: Mapping[str, Comparison]) -> Iterator[Piece]:
@@ -221,8 +221,7 @@ def _summary(report: NetworkResult, width: int) -> list[Text]:
     )
     if report.inputs > 1 and report.worst is not None:
         path, worst = report.worst
-        amount = times(worst.ratio) if worst.index is not None else worst.reason or "no difference"
-        where = f"{path or '(root)'}, {worst.kind}, {amount}"
+        where = f"{path or '(root)'}, {worst.kind}, {amount(worst, report) or 'no difference'}"
         lines += paragraph(f"compared on {report.inputs} inputs; the worst is number {worst.input} ({where})", width, 2)
     if report.sizes:
         lines += paragraph(f"compared also at {'; and at '.join(report.sizes)}", width, 2)

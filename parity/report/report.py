@@ -41,8 +41,9 @@ class Report(NetworkResult, BaseReport):
         return f"{explained[0]['cells'][0] or '(root)'}: {explained[0]['causes'][0]}{more}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values, with each fault once."""
-        return super().to_dict() | {"faults": network.faults_as_data(self)}
+        """Return the report as JSON values, with the verdict in words, and each fault once."""
+        words = {"sentence": self.sentence, "headline": self.headline}
+        return super().to_dict() | words | {"faults": network.faults_as_data(self)}
 
     def lines(self, width: int, verbose: bool = False) -> list[Text]:
         """Return the tree of Cells, the failing Cells in detail, and the summary."""

@@ -43,9 +43,12 @@ class PrintableReport(Protocol):
 def render(report: PrintableReport, console: Console, verbose: bool = False) -> None:
     """Print a report; `verbose` collapses nothing and shows every failing check in full."""
     lines = report.lines(console.width, verbose)
-    for name, fact in report.origin.facts if verbose else ():
-        lines += paragraph(f"{name.lower()}: {fact}", console.width, 2, "dim")
-    print_lines(lines, console)
+    print_lines(lines + (origin_lines(report.origin, console.width) if verbose else []), console)
+
+
+def origin_lines(origin: Origin, width: int) -> list[Text]:
+    """Return when, by which versions and by which command line something was made."""
+    return [line for name, fact in origin.facts for line in paragraph(f"{name.lower()}: {fact}", width, 2, "dim")]
 
 
 def verdict_lines(report: PrintableReport, width: int) -> list[Text]:
@@ -60,5 +63,7 @@ def text(report: PrintableReport) -> str:
 
 
 def failure_text(report: PrintableReport) -> str:
-    """Return the failures and the verdict as plain text, for an exception."""
-    return plain_text(report.failure_lines(WIDTH - MARGIN)).strip()
+    """Return the failures, the verdict and where the report comes from as plain text, for an exception."""
+    width = WIDTH - MARGIN
+    failures = plain_text(report.failure_lines(width)).strip()
+    return f"{failures}\n\n{plain_text(origin_lines(report.origin, width))}".rstrip()

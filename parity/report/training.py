@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from ..results.comparison import PASS, Comparison, worst_ratio
+from ..results.comparison import PASS, Comparison, times, worst_ratio
 from ..results.training_result import KINDS, TrainingResult
-from .detail import INDENT, cause_lines, digits_to_tell_apart, error_line, pluralize, unit_in_words, value_lines
+from .detail import INDENT, cause_lines, digits_to_tell_apart, error_line, pluralize, value_lines
 from .globs import join_names
 from .layout import Piece, Row, paragraph, tree_lines
-from .multiples import times
+from .multiples import DOUBLE, legend, rounding_of
 
 MAX_NAMES = 4  # names of a list that are shown
 REFERENCE = "torch"
@@ -46,11 +46,8 @@ def _table(report: TrainingResult, width: int) -> list[Text]:
             columns = [_verdict([c for c in of_kind if c.side == side]) for side in report.sides]
             rows.append(Row((), ((SEVERAL[kind], ""), (count, "dim"), *columns)))
     lines = tree_lines((f"After {pluralize(report.steps, 'step')}", "tensors", *report.sides), rows, width, left=1)
-    unit = report.conditions.tolerance or f"{REFERENCE}'s own rounding error, measured against float64"
-    legend = f"1.0× is {unit}."
-    if any(c.check == "meaning" for c in report.failures):
-        legend += " ≠ isn't rounding: it differs in float64 too, or in shape."
-    return [*lines, Text(), *paragraph(legend, width, style="dim")]
+    text = legend(report.comparisons, REFERENCE, report.conditions.tolerance)
+    return [*lines, Text(), *paragraph(text, width, style="dim")]
 
 
 def _verdict(comparisons: list[Comparison]) -> Piece:
@@ -68,8 +65,8 @@ def _agreement(report: TrainingResult, width: int) -> list[Text]:
     lines = paragraph(f"✓ {headline_in_words(report)}", width, style="bold green")
     for side, check in dict.fromkeys((c.side, c.check) for c in report.comparisons):
         worst = max((c for c in report.comparisons if (c.side, c.check) == (side, check)), key=lambda c: c.ratio)
-        unit = unit_in_words(check, REFERENCE, report.conditions.tolerance)
         double = check == "meaning"
+        unit = report.conditions.tolerance or (DOUBLE if double else rounding_of(REFERENCE))
         dtype = "float64" if double else "float32" if report.dtype == "float64" else report.dtype
         of_side = f"{side}, " if len(report.sides) > 1 else ""
         most = times(worst.ratio) if worst.ratio >= 1 else f"{worst.ratio:.1g}×"
@@ -158,7 +155,7 @@ def worst_lines(failures: list[Comparison], width: int, tolerance: str) -> list[
         lines += paragraph(error_line(worst, REFERENCE, tolerance), width, 2 * INDENT)
         lines += value_lines(worst, REFERENCE, width)
     others = [name for name in dict.fromkeys(c.tensor for c in failures) if name != worst.tensor]
-    return lines + (paragraph(f"likewise: {_list_names(others)}", width, INDENT) if others else [])
+    return lines + (paragraph(f"others that differ: {_list_names(others)}", width, INDENT) if others else [])
 
 
 def _name(c: Comparison) -> str:

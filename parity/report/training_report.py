@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from rich.text import Text
 
@@ -24,6 +25,10 @@ class TrainingReport(TrainingResult, BaseReport):
     def sentence(self) -> str:
         """The verdict in words."""
         return headline_in_words(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values, with the verdict in words."""
+        return super().to_dict() | {"sentence": self.sentence, "headline": self.headline}
 
     def lines(self, width: int, verbose: bool = False) -> list[Text]:
         """Return the table and the first differences; `verbose` adds nothing."""

@@ -117,6 +117,20 @@ def worst_ratio(comparisons: Sequence[Comparison]) -> float:
     return max((math.inf if math.isnan(ratio) else ratio for ratio in ratios), default=0.0)
 
 
+def times(ratio: float) -> str:
+    """Format a ratio in at most five characters: `1.3×`, `41×`, `3e5×`."""
+    if not math.isfinite(ratio):
+        return "inf×"
+    if ratio == 0:
+        return "0×"
+    if ratio < 9.95:
+        return f"{ratio:.1f}×"
+    if ratio < 999.5:
+        return f"{ratio:.0f}×"
+    mantissa, exponent = f"{ratio:.0e}".split("e")
+    return f"{mantissa}e{int(exponent)}×"
+
+
 def json_value(value: Any) -> Any:
     """Return a field as a JSON value: infinities and NaN as strings, tuples as lists."""
     if isinstance(value, float) and not math.isfinite(value):

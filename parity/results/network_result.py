@@ -34,7 +34,7 @@ class NetworkResult:
     """The verdict on two or more sides of a network, as data; `Report` displays it.
 
     Attributes:
-        model: name of the network, as the user gave it.
+        model: name of the network, as the user gave it; of two, that of the candidate.
         reference: name of the reference side.
         sides: names of the other sides.
         dtype: working dtype.
@@ -237,6 +237,14 @@ class NetworkResult:
             verdict = f"parity is not known: {self.why_not_known}"
         verdict = ", ".join([verdict, *self.conditions_in_words])
         return f"<{type(self).__name__} of {self.model}, {', '.join(self.sides)} against {self.reference}: {verdict}>"
+
+    def name_networks(self, reference: object, candidate: object) -> None:
+        """Name both networks by their classes, with the modules that define them if the classes have the same name."""
+        classes = type(reference), type(candidate)
+        names = [cls.__name__ for cls in classes]
+        if names[0] == names[1] and classes[0] is not classes[1]:
+            names = [f"{cls.__module__}.{cls.__name__}" for cls in classes]
+        self.origin, self.model = replace(self.origin, reference=names[0]), names[1]
 
     def join(self, other: NetworkResult) -> None:
         """Add the sides of another report on the same module, run with the same options."""

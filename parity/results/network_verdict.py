@@ -10,13 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .comparison import FAIL, NOT_COMPARED, NOT_KNOWN, PASS, REFERENCE_WRONG, Comparison
+from .comparison import FAIL, NOT_COMPARED, NOT_KNOWN, PASS, REFERENCE_WRONG, Comparison, times
 
 SAME = "the same function"
 NOT_SAME = "not the same function"
 LESS_PRECISE = "the same function, less precise"
-
-UNITS = {"meaning": "what double precision allows", "rounding": "the reference's own rounding error"}
 
 _WORST_LAST = (SAME, LESS_PRECISE, NOT_KNOWN, NOT_SAME)
 _OF_ROOT = ("output", "input gradient", "call")
@@ -110,5 +108,8 @@ def _reason(path: str, c: Comparison, within: str) -> str:
     name = c.kind if c.tensor in ("", c.kind) else f"{c.kind} {c.tensor}"
     if c.index is None or c.status == NOT_KNOWN:
         return f"of its {name}{call}: {c.reason}"
-    unit = within if within and c.check in UNITS else UNITS.get(c.check, "a step")
-    return f"its {name} is off by {c.error:.3g}{call}, {c.ratio:.3g} times {unit}"
+    off = f"its {name} is off by {c.error:.3g}{call}"
+    if c.check == "meaning" and not within:
+        return f"{off} in float64, where up to {c.bar:.3g} passes"
+    unit = "a step" if c.check == "quantization" else within or "the reference's own rounding error"
+    return f"{off}, {times(c.ratio)} {unit}"

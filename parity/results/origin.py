@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +14,12 @@ from ...recorder import library_versions
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _command() -> str:
+    """Return the command that runs the current test of pytest, which says its name in the environment; else nothing."""
+    test, _, _ = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")
+    return f"pytest {shlex.quote(test)}" if test else ""
 
 
 def _versions() -> dict[str, str]:
@@ -25,13 +33,14 @@ class Origin:
     Attributes:
         date: when it was made, in UTC, as ISO 8601 writes it, to the second.
         versions: versions of this project, of Python and of the libraries in use, by name.
-        command: the command line; empty in Python.
-        reference: the reference's file, where the command line names both sides; empty otherwise.
+        command: the command line; in Python the one that runs the test, or empty outside of tests.
+        reference: the reference's file, where the command line names both sides, or its class, where two networks are
+            compared in Python; empty otherwise.
     """
 
     date: str = field(default_factory=_now)
     versions: dict[str, str] = field(default_factory=_versions)
-    command: str = ""
+    command: str = field(default_factory=_command)
     reference: str = ""
 
     @property

@@ -23,6 +23,7 @@ from cellbridge.parity.jobs.sweeping.run_options import RunOptions
 from cellbridge.parity.jobs.sweeping.store import Store
 from cellbridge.parity.jobs.sweeping.views import write_json, write_junit
 from cellbridge.parity.options import Options
+from cellbridge.parity.results.origin import Origin
 from tests.fuzz.models import NAMES
 from tests.fuzz.outputs import require_readable, require_tame
 from tests.mutation import NUMBERS, mutate_bytes, mutate_json
@@ -93,8 +94,8 @@ def sweep_database(random: Random, folder: Path) -> None:
     for result in results:
         require_tame(f"{result.reason} {result.failing} {result.cause}")
         json.dumps(store.report(result.model))
-    write_json(store, results, folder / "r.json")
-    write_junit(results, folder / "r.xml")
+    write_json(store, results, Origin(), folder / "r.json")
+    write_junit(store, results, Origin(), folder / "r.xml")
     compare_sweeps(Store.read(folder / "right.db"), store)
     with Store.write(path, store.options, store.versions) as writer:
         writer.add(_result("new.py", HOLDS))

@@ -19,6 +19,9 @@ from torch.nn import functional as F
 from cellbridge import parity
 from cellbridge.parity import assert_parity
 from cellbridge.parity.cli import main
+from cellbridge.parity.inputs.model_file import load
+from cellbridge.parity.jobs.sweeping import result
+from cellbridge.parity.jobs.sweeping.limits import Ended
 from cellbridge.parity.report import junit
 from cellbridge.parity.report.formats import FORMATS
 from cellbridge.parity.report.report import Report
@@ -161,26 +164,59 @@ class Network(torch.nn.Module):
 def model(): return Network()
 def inputs(): return (torch.linspace(-2, 2, 8).reshape(2, 4),)
 """
+PORT = """
+from collections import OrderedDict
+from cellbridge.runtime import nn
+
+def cell(): return nn.SequentialCell(OrderedDict(fc=nn.Dense(4, 3), act=nn.GELU()))
+"""
+FILES = [word for name in ("json", "junit", "html") for word in (f"--{name}", f"report.{name}")]
+
+
+def run(*words: str, folder: Path) -> str:
+    """Run a command line that fails in a folder, and return what it prints."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        result = CliRunner().invoke(main, [*words])
+    assert result.exit_code == 1, result.output
+    return result.stdout
+
+
+def on_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def text_of_junit(file: Path) -> str:
+    suite = ElementTree.parse(file).getroot()
+    return " ".join([*(str(value) for each in suite.iter() for value in each.attrib.values()), *suite.itertext()])
+
+
+def text_of_html(file: Path) -> str:
+    return html.unescape(re.sub("<[^>]*>", " ", file.read_text()))
+
+
+def views_of(printed: str, folder: Path) -> dict[str, str]:
+    """What each format says of one command line, as plain text."""
+    texts = {
+        "terminal": printed,
+        "json": (folder / "report.json").read_text(),
+        "junit": text_of_junit(folder / "report.junit"),
+        "html": text_of_html(folder / "report.html"),
+    }
+    return {name: on_one_line(text) for name, text in texts.items()}
 
 
 @pytest.fixture(scope="module")
 def views(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What each format says of one command line, as plain text."""
+    """What the formats of `parity compare`, and an assertion in pytest, say of two networks."""
     folder = tmp_path_factory.mktemp("views")
     (folder / "ours.py").write_text(NETWORK.replace("APPROXIMATE", ""))
     (folder / "port.py").write_text(NETWORK.replace("APPROXIMATE", "'tanh'"))
-    files = [word for name in ("json", "junit", "html") for word in (f"--{name}", f"report.{name}")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        result = CliRunner().invoke(main, ["compare", "ours.py", "port.py", "--no-probe", "-v", *files])
-    assert result.exit_code == 1, result.output
-    texts = {"terminal": result.stdout, "json": (folder / "report.json").read_text()}
-    suite = ElementTree.parse(folder / "report.junit").getroot()
-    texts["junit"] = " ".join(
-        [*(str(value) for each in suite.iter() for value in each.attrib.values()), *suite.itertext()]
-    )
-    texts["html"] = html.unescape(re.sub("<[^>]*>", " ", (folder / "report.html").read_text()))
-    return {name: " ".join(text.split()) for name, text in texts.items()}
+    views = views_of(run("compare", "ours.py", "port.py", "--no-probe", "-v", *FILES, folder=folder), folder)
+    ours, port = (load(str(folder / name)) for name in ("ours.py", "port.py"))
+    with pytest.raises(ParityError) as caught:
+        assert_parity(ours.module, port.module, ours.args, probe=False)
+    return views | {"pytest": on_one_line(str(caught.value))}
 
 
 def test_every_view_says_where_it_comes_from_and_which_cell_fails(views: dict[str, str]) -> None:
@@ -189,15 +225,59 @@ def test_every_view_says_where_it_comes_from_and_which_cell_fails(views: dict[st
     assert datetime.fromisoformat(origin["date"]).tzinfo is not None
     assert {*origin["versions"]} >= {"cellbridge", "python", "torch", "numpy"}
     assert origin["command"].startswith("parity compare ours.py port.py --no-probe")
-    words = [origin["date"], origin["command"], origin["reference"], data["model"], *origin["versions"].values()]
-    words += ["act", data["cells"][-1]["causes"][0]["summary"], "Parity fails in 1 Cell: act"]
-    for name, text in views.items():
-        missing = [word for word in words if name != "json" and " ".join(word.split()) not in text]
-        assert missing == [], name
+    of_command_line = [origin["date"], origin["command"]]
+    words = [origin["reference"], data["model"], *(f"{name} {version}" for name, version in origin["versions"].items())]
+    words += [data["headline"].removeprefix("act: "), data["sentence"], data["network_verdict"]["sentence"]]
+    for name in views.keys() - {"json"}:
+        expected = [*words, *(["date: ", "command: pytest "] if name == "pytest" else of_command_line)]
+        assert [word for word in expected if on_one_line(word) not in views[name]] == [], name
 
 
 def test_every_view_gives_errors_in_the_same_unit(views: dict[str, str]) -> None:
-    """`5e7×` is what double precision allows, times 5e7, wherever it stands."""
-    (multiple,) = {*re.findall(r"error \S+, (\S+×) what double precision allows", views["terminal"])[:1]}
-    assert multiple in views["junit"]
-    assert multiple in views["html"]
+    """`5e3×` is the reference's own rounding error, times 5e3, wherever it stands."""
+    multiples = {name: {*re.findall(r"\d\S*×", text)} for name, text in views.items() if name != "json"}
+    assert multiples["terminal"] >= {"5e3×", "1e3×"}
+    assert multiples["junit"] | multiples["pytest"] <= multiples["terminal"]
+    assert "5e3×" in multiples["html"] & multiples["junit"] & multiples["pytest"]
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], dict[str, str]]:
+    """What `parity run` and `parity sweep` say of one model; of the sweep, the page of the model and the overview."""
+    folder = tmp_path_factory.mktemp("swept")
+    (folder / "bad.py").write_text(NETWORK.replace("APPROXIMATE", "") + PORT)
+    single = views_of(run("run", "bad.py", "--no-probe", "-v", *FILES, folder=folder), folder)
+
+    (folder / "report.html").unlink()  # which is a folder of a sweep
+
+    def in_this_process(command: list[str], *_: object) -> Ended:
+        words = command[command.index("cellbridge.parity") + 1 :]
+        done = CliRunner().invoke(main, words)
+        return Ended(done.exit_code, "", done.output, seconds=1.0, memory=10**6)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(result, "run_limited", in_this_process)
+        printed = run("sweep", "bad.py", "-v", "--workers", "1", *FILES, "--", "--no-probe", folder=folder)
+    (page,) = (folder / "report.html").glob("bad*.html")
+    several = {"terminal": printed, "json": (folder / "report.json").read_text()}
+    several["junit"] = text_of_junit(folder / "report.junit")
+    several |= {"page": text_of_html(page), "overview": text_of_html(folder / "report.html" / "index.html")}
+    return single, {name: on_one_line(text) for name, text in several.items()}
+
+
+def test_a_sweep_says_what_the_run_of_the_model_says(swept: tuple[dict[str, str], dict[str, str]]) -> None:
+    single, several = swept
+    data, document = json.loads(single["json"]), json.loads(several["json"])
+    (of_model,) = document["results"]
+    for name in ("failing_cells", "network_verdict"):
+        assert of_model[name] == data[name.removesuffix("_cells")], name
+    assert (of_model["reason"], of_model["cause"]) == (data["sentence"], data["headline"])
+    assert of_model["origin"]["versions"] == data["origin"]["versions"]
+    words = [data["headline"], document["origin"]["date"], f"torch {data['origin']['versions']['torch']}"]
+    words += ["parity sweep bad.py -v", data["model"]]
+    for name in ("terminal", "junit", "overview"):
+        assert [word for word in words if on_one_line(word) not in several[name]] == [], name
+    assert data["sentence"] in several["junit"]
+    assert data["network_verdict"]["sentence"] in several["junit"]
+    findings = [text.rpartition("What fails")[2] for text in (single["html"], several["page"])]
+    assert findings[0] == findings[1] != ""

@@ -116,20 +116,14 @@ def _judged(model: str, ended: Ended, text: str, page: bytes) -> Result:
     cells = document.get("cells", [])
     judged = [cell for cell in cells if cell.get("comparisons")]
     wrong = [cell for cell in judged if cell["verdict"] in (FAIL, NOT_COMPARED, NOT_KNOWN, REFERENCE_WRONG)]
-    causes = [f"{cell['path'] or '(root)'}: {cause['summary']}" for cell in wrong for cause in cell.get("causes", [])]
-    causes += [cause["summary"] for cause in document.get("causes", [])]  # of a training
     outcome = OUTCOMES[ended.code]
-    where = ", ".join(cell["path"] or "(root)" for cell in wrong[:3]) + (", ..." if len(wrong) > 3 else "")
     within = ", ".join(document.get("conditions", {}).get("in_words", []))
     holds = f"{PARITY_HOLDS} {within}" if within else PARITY_HOLDS
-    unclear = "gradients of the reference are wrong" if document.get("reference_wrong") else "parity is not known"
-    if document.get("not_known"):
-        unclear = visible_text(f"parity is not known: {document['not_known']}")[:MAX_REASON]
-    reason = {HOLDS: holds, FAILS: "parity fails", UNCLEAR: unclear}[outcome]
+    sentence, headline = (visible_text(document[name])[:MAX_REASON] for name in ("sentence", "headline"))
     return Result(
-        model, outcome, reason + (f" in {where}" if where else ""), ended.code, ended.seconds, ended.memory,
+        model, outcome, holds if outcome == HOLDS else sentence, ended.code, ended.seconds, ended.memory,
         failing=f"{len(wrong)} of {len(judged)} Cells" if cells else "",
-        cause=causes[0] if causes else "", report=zlib.compress(text.encode()), page=page,
+        cause="" if headline == sentence else headline, report=zlib.compress(text.encode()), page=page,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from ...results.comparison import Comparison
 from ...results.error_map import Plane
 from ..detail import digits_to_tell_apart
 from ..layout import from_here
+from ..multiples import rounding_of
 from .page import Chart, Page, Row, fraction_of_bar, visible
 from .side_by_side import CodeBlock, HunkView
 
@@ -45,7 +46,9 @@ def to_json(page: Page) -> str:
     with_graph = {id(row) for row in islice((row for row in page.rows if row.graph is not None), MAX_GRAPHS)}
     data = {
         "reference": visible(page.reference),
-        "tolerance": visible(page.tolerance),
+        "unit": visible(page.tolerance or rounding_of(page.reference)),
+        "hasTolerance": bool(page.tolerance),
+        "legend": visible(page.legend),
         "noun": page.noun,
         "inOrder": page.in_order,
         "columns": [[visible(column.side), column.name] for column in page.columns],

@@ -175,16 +175,13 @@ function comparisonElement(c, axis, row) {
       ? "× what rounding to the steps of its quantizers makes"
       : c.check === "quantization"
         ? " steps of its quantizer"
-        : data.tolerance
-          ? `× ${data.tolerance}`
-          : c.check === "meaning"
-            ? "× what double precision allows"
-            : `× ${data.reference}'s own rounding error`;
+        : `× ${data.unit}`;
+  const isInDouble = c.check === "meaning" && !data.hasTolerance; // its ratio has another unit than the heat map
   const facts = [
     ["Tensor", [c.dtype, c.shape].join("")],
     ["Error", numeral(c.error)],
     ["Bar", barOf(c)],
-    ["Ratio", `${inBars(c.ratio)}${unit}`],
+    ...(isInDouble ? [] : [["Ratio", `${inBars(c.ratio)}${unit}`]]),
   ];
   const values = [
     [data.reference, c.referenceValue],

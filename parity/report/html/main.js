@@ -35,11 +35,10 @@ function renderFilters() {
 
 function renderLegend() {
   const names = ["", "", "", "passes", "fails", "", "", "a million times what passes"];
-  const unit = data.tolerance || `${data.reference}'s own rounding error, measured against float64`;
   document
     .getElementById("legend")
     .replaceChildren(
-      make("span", {}, `The largest error of each. 1.0× is ${unit}. ≠ isn't rounding.`),
+      make("span", {}, `The largest error of each. ${data.legend}`),
       make("span", { class: "scale" }, ...names.map((words, i) => make("span", { class: `heat-${i}` }, words))),
     );
 }

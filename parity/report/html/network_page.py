@@ -21,7 +21,7 @@ from ..detail import (
 from ..globs import join_names
 from ..hunks import pair_in_words
 from ..layout import from_here
-from ..network import counts_in_words, remarks, verdict_in_words
+from ..network import counts_in_words, legend_of, remarks, verdict_in_words
 from ..tree import Branch, forest
 from .costs import costs_table
 from .page import Column, Fault, Page, Row, thin_out
@@ -61,6 +61,7 @@ def network_page(report: NetworkResult) -> Page:
         notes=[*remarks(report), *report.notes],
         reference=report.reference,
         tolerance=report.conditions.tolerance,
+        legend=legend_of(report),
         noun=("Cell", "Cells"),
         columns=columns,
         rows=rows,
@@ -85,6 +86,7 @@ def _facts(report: NetworkResult) -> list[tuple[str, str]]:
         ("Mode", "train" if report.train else "eval"),
         ("Seed", str(report.seed)),
         ("Cells", counts_in_words(report)),
+        ("The network as a whole", report.network_verdict.sentence),
     ]
     if report.inputs > 1:
         worst = report.worst
@@ -163,11 +165,12 @@ def _fault(group: list[CellReport], report: NetworkResult) -> Fault:
     alike = ""
     if others:
         alike = f"{same_in_words([cell.path for cell in group], report)}; this one has the largest error"
-    reason = f"{worst.reason} {amount(worst)}" if worst.reason and worst.index is not None else worst.reason
+    how_much = amount(worst, report)
+    reason = f"{worst.reason} ({how_much})" if worst.reason and worst.index is not None else worst.reason
     return Fault(
         path=first.path or "(root)",
         class_name=first.class_name,
-        summary=f"{tensor_in_words(worst, first)}, {check_in_words(worst)}: {reason or amount(worst)}",
+        summary=f"{tensor_in_words(worst, first)}, {check_in_words(worst)}: {reason or how_much}",
         alike=alike,
         causes=[replace(cause, source=from_here(cause.source)) for cause in first.causes],
         explanations=[] if first.causes else first.explanations,

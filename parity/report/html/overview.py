@@ -10,6 +10,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from ...results.comparison import FAIL, NOT_COMPARED, NOT_KNOWN, REFERENCE_WRONG
+from ...results.origin import Origin
 from ...support.files import write_in_folder
 from ...support.times import time_in_words
 from . import writer
@@ -70,7 +71,7 @@ class Summary:
         return time_in_words(self.seconds)
 
 
-def write(summaries: Sequence[Summary], folder: Path) -> None:
+def write(summaries: Sequence[Summary], origin: Origin, folder: Path) -> None:
     """Write the overview to a folder, the worst first; raise `UsageError` if that fails."""
     counts = {outcome: sum(summary.outcome == outcome for summary in summaries) for outcome in MARKS}
     words = {"holds": "hold", "fails": "fail", "unclear": "are unclear", "not judged": "couldn't be judged"}
@@ -83,6 +84,7 @@ def write(summaries: Sequence[Summary], folder: Path) -> None:
         heading=", ".join(parts) or "Nothing was compared",
         worst=worst,
         mark=MARKS[worst],
+        facts=origin.facts,
         summaries=sorted(summaries, key=lambda summary: list(MARKS).index(summary.outcome)),
     )
     write_in_folder(folder, INDEX, html)

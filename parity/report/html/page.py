@@ -238,6 +238,7 @@ class Page:
         notes: remarks for the reader.
         reference: name of the side that the others are compared with.
         tolerance: the tolerance that replaces the computed bars, in words; empty without one.
+        legend: what the numbers of the heat map mean.
         noun: what a row is, in the singular and plural.
         columns: columns of the heat map.
         rows: rows of the heat map, parents before children.
@@ -257,6 +258,7 @@ class Page:
     facts: list[tuple[str, str]]
     notes: list[str]
     reference: str
+    legend: str
     noun: tuple[str, str]
     columns: list[Column]
     rows: list[Row]

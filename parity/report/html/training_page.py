@@ -8,6 +8,7 @@ from ...results.comparison import FAIL, PASS, Comparison
 from ...results.training_result import KINDS, TrainingResult
 from ..globs import join_names, list_names
 from ..layout import from_here
+from ..multiples import legend
 from ..training import REFERENCE, SEVERAL, headline_in_words
 from .page import Chart, Column, Curve, Fault, Page, Row, fraction_of_bar, thin_out
 
@@ -29,6 +30,7 @@ def training_page(report: TrainingResult) -> Page:
         notes=[*dict.fromkeys(report.problems), *report.notes],
         reference=REFERENCE,
         tolerance=report.conditions.tolerance,
+        legend=legend(report.comparisons, REFERENCE, report.conditions.tolerance),
         noun=("tensor", "tensors"),
         columns=columns,
         rows=rows,
@@ -101,7 +103,7 @@ def _faults(report: TrainingResult) -> list[Fault]:
                 class_name="",
                 summary=f"{side}, {check}: {worst.reason}, from step {worst.call} on, first in the "
                 f"{SEVERAL[worst.kind]}",
-                alike=f"likewise: {list_names(others)}" if others else "",
+                alike=f"others that differ: {list_names(others)}" if others else "",
                 causes=report.causes,
                 explanations=explanations,
                 source=from_here(worst.source),

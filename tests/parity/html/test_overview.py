@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from cellbridge.parity.cli import main
 from cellbridge.parity.report.html import overview
 from cellbridge.parity.report.html.overview import Summary, page_name
+from cellbridge.parity.results.origin import Origin
 from tests.parity.hostile import PAYLOADS
 from tests.parity.html.browser import COMMAND, browser
 from tests.parity.html.test_in_browser import CONTRASTS
@@ -107,7 +108,7 @@ def test_hostile_names_are_text_and_all_can_be_read(tmp_path: Path) -> None:
     names = [*PAYLOADS, "<img src=x onerror='window.OWNED = 1'>", "</style><script>window.OWNED = 1</script>"]
     outcomes = ("holds", "fails", "unclear", "not judged")
     summaries = [Summary(name, outcomes[i % 4], name, name, name, 1.0, page_name(name)) for i, name in enumerate(names)]
-    overview.write(summaries, tmp_path)
+    overview.write(summaries, Origin(), tmp_path)
     with browser() as page:
         for dark in (False, True):
             page.open(tmp_path / "index.html", dark=dark, width=1000)
