@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -153,6 +153,10 @@ class OutputError(click.ClickException):
 
     exit_code = 2
 
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the message as those of all other errors."""
+        _print_error(self.message)
+
 
 class Group(click.Group):
     """A group of commands whose output may be closed, at the start or while they run.
@@ -179,17 +183,22 @@ class Group(click.Group):
                 )
         click.Command.format_options(self, ctx, formatter)
 
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> click.Context:
         """Parse the command line; the output of `--help` may have no reader."""
         _open_standard_streams()
-        with _closed_pipe_is_no_error(), _say_wrong_use():
-            return super().make_context(*args, **kwargs)
+        with colors(_asked_color(args)), _closed_pipe_is_no_error(), _say_wrong_use():
+            return super().make_context(info_name, args, *rest, **extra)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line, and keep it for errors before its command has parsed its own part."""
+        ctx.meta[COMMAND_LINE] = list(args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; the exit code is `UNREAD` if stdout or stderr has no reader."""
         from .project_options import load_project_options
 
-        with _closed_pipe_is_no_error():
+        with colors(_asked_color(ctx.meta[COMMAND_LINE])), _closed_pipe_is_no_error():
             try:
                 load_project_options(self, ctx)
             except UsageError as error:
@@ -197,6 +206,13 @@ class Group(click.Group):
                 raise click.exceptions.Exit(error.exit_code) from error
             with _say_wrong_use():
                 return super().invoke(ctx)
+
+
+def _asked_color(words: Sequence[str]) -> str | None:
+    """Return what a command line says of colors, which may be wrong in other respects."""
+    pairs = zip(words, [*words[1:], ""], strict=True)
+    asked = [word.partition("=")[2] or value for word, value in pairs if word.partition("=")[0] == "--color"]
+    return asked[-1] if asked else None
 
 
 @contextmanager
@@ -248,6 +264,10 @@ def say_error(error: BaseException, message: str, ctx: click.Context) -> None:
     """Print the message of an error on stderr; with `-v`, its traceback too."""
     if ctx.params.get("verbose"):
         echo("".join(traceback.format_exception(error)), err=True)
+    _print_error(message)
+
+
+def _print_error(message: str) -> None:
     click.secho("error: ", fg="red", bold=True, nl=False, err=True, color=wanted_colors())
     echo(message, err=True)
 

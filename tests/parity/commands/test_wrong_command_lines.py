@@ -79,11 +79,17 @@ def test_what_is_no_module(network: Callable[..., Any], words: str) -> None:
         parity.check(network, (torch.randn(2, 3),))
 
 
+def test_colors_where_the_command_is_wrong_itself() -> None:
+    result = CliRunner().invoke(main, ["--color", "never", "nosuch"], color=True)
+    assert result.output.startswith("error: no such option: --color\n")
+
+
 def test_check_takes_a_tensor_alone() -> None:
     """As `compare` does."""
     assert parity.check(nn.Linear(3, 2), torch.randn(2, 3)).ok
 
 
+@pytest.mark.parametrize("wrong", ["nothere.py", "--nosuch"])  # after and before the options are parsed
 @pytest.mark.parametrize(
     ("options", "variables", "is_colored"),
     [
@@ -96,14 +102,14 @@ def test_check_takes_a_tensor_alone() -> None:
     ],
 )
 def test_colors(
-    options: list[str], variables: dict[str, str], is_colored: bool, monkeypatch: pytest.MonkeyPatch
+    options: list[str], variables: dict[str, str], is_colored: bool, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Errors obey --color, NO_COLOR and FORCE_COLOR, in this order; the variables are as before afterwards."""
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    result = CliRunner().invoke(main, ["run", "nothere.py", *options], color=True if is_colored else None)
+    result = CliRunner().invoke(main, ["run", wrong, *options], color=True if is_colored else None)
     assert ("\x1b[31m" in result.output) == is_colored
     assert "error: " in click.unstyle(result.output)
     assert {name: os.environ[name] for name in ("NO_COLOR", "FORCE_COLOR") if name in os.environ} == variables
