@@ -153,7 +153,7 @@ PACKAGES = {  # by the name of the page
     ),
     "ops": Package(
         "runtime.ops",
-        "Operators on tensors. Operator objects, such as `ReLU`, stand behind their functions.",
+        "Operators on tensors. An operator object, such as `ReLU`, is described with its function.",
         (
             _functional("Arithmetic", "arithmetic", "compound", "roundings", "clipping"),
             _functional("Mathematical functions", "mathematics", "trigonometry"),

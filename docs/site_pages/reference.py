@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,7 @@ def package_pages(page: str, package: Package, described: Mapping[int, str]) -> 
         described: where each value is described (`homes`).
     """
     values, listed = package.values(), members(package)
+    pages_of = {f"{package.name}.{name}": group.page for group, names in listed.items() for name in names}
     parts = [f"# {package.name}", package.sentence, f":::{{py:module}} {package.name}\n:::"]
     pages = {}
     for group, grouped in listed.items():
@@ -76,8 +78,8 @@ def package_pages(page: str, package: Package, described: Mapping[int, str]) -> 
             current = f":::{{py:currentmodule}} {package.name}\n:::"
             pages[f"{page}/{group.page}.md"] = _joined([f"# {group.title}", f"In `{package.name}`.", current, *entries])
             mains = dict.fromkeys(described_at(values[name], described) for name in names)
-            links = ", ".join(map(reference, mains))
-            parts += [f"## [{group.title}]({page}/{group.page}.md)", links]
+            links = ", ".join(_short_link(main, f"{page}/{pages_of[main]}.html") for main in mains)
+            parts += [f"## [{group.title}]({page}/{group.page}.md)", f'<p class="names">{links}</p>']
         else:
             parts += [f"## {group.title}", *entries]
     elsewhere = sorted(set(values).difference(*listed.values()))
@@ -87,7 +89,25 @@ def package_pages(page: str, package: Package, described: Mapping[int, str]) -> 
     if package.paged:
         tree = "\n".join(f"{page}/{group.page}" for group in package.groups)
         parts.append(f"```{{toctree}}\n:hidden:\n\n{tree}\n```")
+        parts.append(_leading_on(page, package, pages_of))
     return {f"{page}.md": _joined(parts)} | pages
+
+
+def _short_link(qualified: str, page: str) -> str:
+    """A link to an entry of another page; one that Sphinx makes has four times the size, and an index has hundreds."""
+    return f'<a href="{page}#{qualified}">{qualified.rpartition(".")[2]}</a>'
+
+
+def _leading_on(page: str, package: Package, pages_of: Mapping[str, str]) -> str:
+    """The script by which an address of the time when all entries stood on this page leads to that of the entry."""
+    names: dict[str, list[str]] = {}
+    for qualified, of_group in pages_of.items():
+        names.setdefault(f"{page}/{of_group}.html", []).append(qualified.removeprefix(f"{package.name}."))
+    lists = json.dumps({address: " ".join(listed) for address, listed in names.items()}, separators=(",", ":"))
+    return (
+        f'<script type="application/json" id="pages-of-names" data-package="{package.name}">{lists}</script>\n'
+        '<script src="../../_static/leading_on.js"></script>'
+    )
 
 
 def _with_forms(

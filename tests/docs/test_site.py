@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from cellbridge.converter.torch_version import CHANGES, FAULTS
 from cellbridge.runtime.workarounds import WORKAROUNDS
+from tests.parity.html.browser import COMMAND, Browser, PageError, browser
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
@@ -60,9 +62,31 @@ def test_the_site_builds_and_its_links_lead_somewhere(tmp_path: Path) -> None:
     assert {page for page in generated.rglob("*.html") if page.name != "parity.html"} <= linked
     large = [page.name for folder in ("nn", "ops") for page in (generated / folder).glob("*.html") if _size(page) > 150]
     assert large == []
+    assert _size(generated / "ops.html") < 100
+    require_old_addresses_to_lead_on(generated)
     listed = re.search(r'class="toc-tree">(.*?)</aside>', (generated / "parity.html").read_text(), re.DOTALL)
     assert listed is not None
     assert 'href="#cellbridge.parity.check"' in listed[1]
+
+
+def require_old_addresses_to_lead_on(generated: Path) -> None:
+    """An address of when the entries of a package stood on one page leads to the page of the entry."""
+    if COMMAND is None:
+        return
+    with browser() as page:
+        for name in ("ops.relu", "ops.ReLU", "nn.Cell.set_train"):
+            page.open(generated / f"{name.partition('.')[0]}.html")
+            page.run(f"setTimeout(() => {{ location.hash = 'cellbridge.runtime.{name}' }}); 0")
+            deadline = time.monotonic() + 20
+            while not _has_its_anchor(page):
+                assert time.monotonic() < deadline, name
+
+
+def _has_its_anchor(page: Browser) -> bool:
+    try:
+        return bool(page.run("!!location.hash && !!document.getElementById(location.hash.slice(1))"))
+    except PageError:  # the page is left
+        return False
 
 
 def _size(page: Path) -> float:
