@@ -10,6 +10,7 @@
     assert_parity           `compare` for tests: raises an AssertionError with the failing Cells
     assert_training_parity  `check_training` and `compare_training` for tests
     explain_optimizer       the differences between a torch optimizer and its port
+    ProgressDisplay         shows how far a run is, on a terminal or in a notebook
 
 Importing this package is cheap: torch and ONNX Runtime load with the first function that needs them.
 """
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
     from .results.cell_report import CellReport
     from .results.comparison import Comparison
     from .sides.jax_side import jax_side
+    from .support.progress import ProgressDisplay
 
 __all__ = [
     "CellReport",
     "Comparison",
+    "ProgressDisplay",
     "Report",
     "TrainingReport",
     "assert_parity",
@@ -56,6 +59,7 @@ __getattr__ = lazy_getattr(
     {
         "CellReport": "results.cell_report",
         "Comparison": "results.comparison",
+        "ProgressDisplay": "support.progress",
         "Report": "report.report",
         "TrainingReport": "report.training_report",
         "assert_parity": "assertions",

@@ -85,6 +85,7 @@ PACKAGES = {  # by the name of the page
             ),
             Group("What runs elsewhere", ("record", "judge", "compare_training", "jax_side", "explain_optimizer")),
             Group("Options", ("Options", "TrainingConfig")),
+            Group("Progress", ("ProgressDisplay",)),
             Group("Reports", ("Report", "TrainingReport", "CellReport", "Comparison")),
         ),
         unexported=("parity.options.Options", "parity.jobs.training.training_config.TrainingConfig"),

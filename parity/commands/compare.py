@@ -13,7 +13,7 @@ from ...runtime.errors import UsageError
 from ..inputs.user_source import require_source
 from ..options import OptionKeywords
 from ..sides.kinds import Kind, file_of, kind_of_path
-from ..support.progress import TerminalProgress
+from ..support.progress import ProgressDisplay
 from .arguments.declaring import ArgumentGroup, option
 from .arguments.groups import CauseSearch, Inputs, Judging, Provider, ReportsOnFailures
 from .command import command
@@ -101,7 +101,7 @@ def compare(
     else:
         from ..checking.onnx_files.compare import compare_onnx
 
-        with TerminalProgress() as progress:
+        with ProgressDisplay() as progress:
             report = compare_onnx(
                 reference, candidate, inputs=inputs.inputs, shapes=inputs.shapes, progress=progress, **options
             )

@@ -17,7 +17,7 @@ from ..options import OptionKeywords
 from ..report.layout import echo
 from ..results.notes import warnings_as_notes
 from ..sides.kinds import Kind, kind_of_path
-from ..support.progress import Progress, TerminalProgress
+from ..support.progress import Progress, ProgressDisplay
 from .command import quiet
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def loaded(
         dynamic: axes that vary, as for `--dynamic`.
         **keywords: as for `load`.
     """
-    with TerminalProgress() as progress:
+    with ProgressDisplay() as progress:
         progress.stage("load", None)
         user_file = with_dynamic_axes(load(model, seed, **keywords), dynamic)
         with quiet(verbose):
@@ -172,7 +172,7 @@ def compare_with_model_file(
     write_map: str | None = None,
 ) -> Report:
     """Return the report on a model file, or an ONNX file, compared with a model file, on the inputs of that."""
-    with TerminalProgress() as progress:
+    with ProgressDisplay() as progress:
         progress.stage("load", None)
         user_file, other = load(reference, options["seed"]), Candidate(candidate)
         if kind_of_path(candidate) is Kind.MODEL_FILE:

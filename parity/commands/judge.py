@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import click
 
 from ..report.layout import echo
-from ..support.progress import TerminalProgress
+from ..support.progress import ProgressDisplay
 from .arguments.declaring import ArgumentGroup, option
 from .arguments.groups import CauseSearch, ReportsOnFailures, Selection, Tolerances
 from .command import command
@@ -55,7 +55,7 @@ def judge(
     if names.proposal is not None:
         _propose(reference, candidate, names.proposal)
         return
-    with TerminalProgress() as progress:
+    with ProgressDisplay() as progress:
         progress.stage("read", None)
         from ..checking.recordings.judge import judge as judge_recordings
 

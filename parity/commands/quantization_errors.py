@@ -12,7 +12,7 @@ from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
 from ..report.globs import list_names
 from ..report.layout import echo, paragraph, print_lines
-from ..support.progress import TerminalProgress
+from ..support.progress import ProgressDisplay
 from .arguments.export import Precision
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def measure_errors(
 
     cells: Sequence[CellCost] = []
     alone: Sequence[str] = []
-    with TerminalProgress() as progress:
+    with ProgressDisplay() as progress:
         progress.stage("errors", None)
         outputs = Outputs.of(folder / FLOAT, calibration, loss)
         together = outputs.errors(folder / QUANTIZED)

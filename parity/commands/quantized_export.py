@@ -11,7 +11,7 @@ from ...runtime.errors import UsageError
 from ..inputs.model_file import load
 from ..report.layout import echo
 from ..support import files
-from ..support.progress import TerminalProgress
+from ..support.progress import ProgressDisplay
 from .arguments.export import Export
 from .bundle_export import add_quantized_vectors, named_inputs, print_fallback
 from .conversion import check_model_file, convert_model_file
@@ -90,7 +90,7 @@ def _quantize(folder: Path, calibrate: str | None, bits: int) -> Calibration | N
     from ..jobs.deployment.calibration import read_calibration
     from ..jobs.deployment.quantizing import quantize, quantize_blocks
 
-    with TerminalProgress() as progress:
+    with ProgressDisplay() as progress:
         calibration = None
         if calibrate is not None:
             progress.stage("calibrate", None)
@@ -110,7 +110,7 @@ def _judge(folder: Path, request: Export, calibration: Calibration | None, costs
     from ..checking.onnx_files.compare import compare_onnx
 
     page = None if request.reports.html is None else str(Path(request.reports.html).absolute())
-    with contextlib.chdir(folder), TerminalProgress() as progress:  # the report has the names of the files alone
+    with contextlib.chdir(folder), ProgressDisplay() as progress:  # the report has the names of the files alone
         if calibration is not None:
             np.savez(SAMPLE, allow_pickle=False, **calibration[0])
         inputs = None if calibration is None else SAMPLE

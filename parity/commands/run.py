@@ -11,7 +11,7 @@ import click
 from ..options import OptionKeywords
 from ..sides.kinds import Kind, file_of, kind_of_path
 from ..support import files
-from ..support.progress import TerminalProgress
+from ..support.progress import ProgressDisplay
 from .arguments.declaring import ArgumentGroup, option
 from .arguments.groups import (
     CauseSearch,
@@ -156,5 +156,5 @@ def _check_onnx(model: str, inputs: Inputs, options: OptionKeywords) -> BaseRepo
     from ..checking.onnx_files.check import check_onnx
 
     of_file: OptionKeywords = {**options, "model": model}
-    with TerminalProgress() as progress:
+    with ProgressDisplay() as progress:
         return check_onnx(model, inputs=inputs.inputs, shapes=inputs.shapes, progress=progress, **of_file)

@@ -38,13 +38,22 @@ class NoProgress:
         """Do nothing."""
 
 
-class TerminalProgress:
-    """Shows a bar per stage on stderr within the `with` block; or prints lines if stderr isn't a terminal."""
+class ProgressDisplay:
+    """Shows the stages of a run within the `with` block.
+
+        with parity.ProgressDisplay() as progress:
+            report = parity.check(module, inputs, progress=progress)
+
+    On a terminal there is a bar for each stage, on stderr. A notebook has one line, which is overwritten. Elsewhere a
+    line is printed every few seconds.
+    """
 
     def __init__(self) -> None:
         console = Console(file=sys.stderr)  # the current stderr, even if it is replaced while the bars are shown
         on_terminal = sys.stderr.isatty() and not console.is_dumb_terminal  # FORCE_COLOR makes no terminal
-        self._lines = None if on_terminal else ProgressLines(sys.stderr)
+        in_notebook = type(sys.stdout).__module__.partition(".")[0] == "ipykernel"
+        lines = NotebookLine(sys.stdout) if in_notebook else ProgressLines(sys.stderr)
+        self._lines = None if on_terminal else lines
         self._bars = Bars(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
@@ -152,9 +161,31 @@ class ProgressLines:
             far = "" if total is None else f" {min(done, total)} of {total}"
             seconds = None if total is None else seconds_left(now - self._stage_start, done, total)
             rest = "" if seconds is None else f", about {seconds:.0f} s left"
-            line = f"{self._name}{far} ({now - self._start_time:.0f} s{rest})\n"
             try:
-                self._stream.write(line)
+                self._show(f"{self._name}{far} ({now - self._start_time:.0f} s{rest})")
                 self._stream.flush()
             except (OSError, ValueError):  # the stream has no reader, or is closed, which doesn't end the run
                 return
+
+    def _show(self, line: str) -> None:
+        self._stream.write(f"{line}\n")
+
+
+class NotebookLine(ProgressLines):
+    """Shows the same in one line, which each next one overwrites, and which is gone at the end."""
+
+    def __init__(self, stream: TextIO, every: float = 0.5) -> None:
+        super().__init__(stream, every)
+        self._width = 0
+
+    def stop(self) -> None:
+        """Stop, and clear the line."""
+        super().stop()
+        if self._width:
+            self._show("")
+            self._stream.write("\r")
+            self._stream.flush()
+
+    def _show(self, line: str) -> None:
+        self._stream.write(f"\r{line.ljust(self._width)}")
+        self._width = max(self._width, len(line))

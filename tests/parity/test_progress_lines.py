@@ -9,7 +9,7 @@ import time
 import pytest
 
 from cellbridge.parity.support import progress
-from cellbridge.parity.support.progress import ProgressLines, TerminalProgress
+from cellbridge.parity.support.progress import ProgressDisplay, ProgressLines
 
 
 def waited_for(stream: io.StringIO, lines: int) -> list[str]:
@@ -33,6 +33,27 @@ def test_a_line_says_the_stage_and_how_far_it_is() -> None:
     assert stream.getvalue() == ended
 
 
+class Kernel(io.StringIO):
+    """The stdout of a notebook, by the module of its class."""
+
+
+Kernel.__module__ = "ipykernel.iostream"
+
+
+def test_a_notebook_has_one_line_that_is_gone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Kernel()
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(progress.NotebookLine.__init__, "__defaults__", (0.05,))
+    with ProgressDisplay() as shown:
+        shown.stage("interpreter", 4)
+        while stream.getvalue().count("\r") < 2:
+            time.sleep(0.01)
+    *_, last, cleared, end = stream.getvalue().split("\r")
+    assert last == "interpreter 0 of 4 (0 s)"
+    assert (cleared.strip(), end) == ("", "")
+    assert len(cleared) == len(last)
+
+
 @pytest.mark.parametrize(
     ("elapsed", "done", "total", "left"), [(6.0, 3, 4, 2.0), (6.0, 0, 4, None), (6.0, 4, 4, None), (6.0, 5, 4, None)]
 )
@@ -43,7 +64,7 @@ def test_the_time_left_goes_by_the_pace_so_far(elapsed: float, done: int, total:
 def test_a_short_run_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    with TerminalProgress() as shown:
+    with ProgressDisplay() as shown:
         shown.stage("capture", None)
     assert stream.getvalue() == ""
 
@@ -52,7 +73,7 @@ def test_a_long_run_writes_to_stderr_that_is_no_terminal(monkeypatch: pytest.Mon
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(progress.ProgressLines.__init__, "__defaults__", (0.05,))
-    with TerminalProgress() as shown:
+    with ProgressDisplay() as shown:
         shown.stage("capture", None)
         written = waited_for(stream, 1)
     assert written[0] == "capture (0 s)"
