@@ -83,7 +83,7 @@ def read_model(path: str | PathLike[str]) -> ModelProto:
     except DecodeError:
         loaded = ModelProto()
     if not loaded.HasField("graph"):
-        raise ConversionError(f"{path} is no ONNX model, or is cut off")
+        raise ConversionError(f"{path} isn't an ONNX model, or it is cut off")
     return loaded
 
 

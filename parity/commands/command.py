@@ -7,6 +7,7 @@ import errno
 import io
 import logging
 import os
+import re
 import shlex
 import sys
 import traceback
@@ -51,6 +52,14 @@ OUT_OF_MEMORY = 2
 INTERRUPTED = 130  # 128 + SIGINT, as in shells
 UNREAD = 141  # 128 + SIGPIPE
 
+PLAINER = {
+    r"is not a valid float( range)?$": "isn't a number",
+    r"is not a valid integer( range)?$": "isn't a whole number",
+    r": (\S+) is not in the range x>=(\S+)$": r": needed at least \2, given \1",
+    r": (\S+) is not in the range x>(\S+)$": r": needed more than \2, given \1",
+    r": (\S+) is not in the range (\S+)<=x<=(\S+)$": r": needed \2 to \3, given \1",
+}
+"""What click says of wrong numbers, and what is said in its place."""
 COMMAND_LINE = f"{__name__}.arguments"  # in the context's `meta`
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -210,9 +219,13 @@ class Group(click.Group):
 
 def _asked_color(words: Sequence[str]) -> str | None:
     """Return what a command line says of colors, which may be wrong in other respects."""
-    pairs = zip(words, [*words[1:], ""], strict=True)
-    asked = [word.partition("=")[2] or value for word, value in pairs if word.partition("=")[0] == "--color"]
-    return asked[-1] if asked else None
+    asked = None
+    for place, word in enumerate(words):
+        if word == "--color":
+            asked = next(iter(words[place + 1 :]), None)
+        elif word.startswith("--color="):
+            asked = word.partition("=")[2]
+    return asked
 
 
 @contextmanager
@@ -231,9 +244,11 @@ def _say_wrong_use() -> Iterator[None]:
 def _wrong_use(error: click.UsageError, ctx: click.Context) -> str:
     if isinstance(error, click.NoSuchOption):
         options = [name for parameter in ctx.command.get_params(ctx) for name in parameter.opts]
-        close = difflib.get_close_matches(error.option_name, options, n=1)
+        close = difflib.get_close_matches(error.option_name, options, n=1, cutoff=0.75)
         return f"no such option: {error.option_name}{f'; did you mean {close[0]}?' if close else ''}"
     message = error.format_message().removesuffix(".")
+    for of_click, plain in PLAINER.items():
+        message = re.sub(of_click, plain, message)
     return message[:1].lower() + message[1:]
 
 

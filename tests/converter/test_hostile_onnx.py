@@ -515,7 +515,7 @@ def _varint(number: int) -> list[int]:
 @pytest.mark.parametrize("content", [b"", b"hello", bytes([8, 9])])
 def test_a_file_that_is_no_model_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "m.onnx").write_bytes(content)
-    with pytest.raises(ConversionError, match=r"m\.onnx is no ONNX model, or is cut off"):
+    with pytest.raises(ConversionError, match=r"m\.onnx isn't an ONNX model, or it is cut off"):
         from_onnx(tmp_path / "m.onnx")
 
 
@@ -528,7 +528,7 @@ def test_sub_graphs_nested_without_end(tmp_path: Path, depth: int) -> None:
         if len(graph) > 2**22:
             break
     (tmp_path / "m.onnx").write_bytes(bytes([8, 9]) + field(7, graph))
-    with limited(), pytest.raises(ConversionError, match="is no ONNX model, or is cut off"):
+    with limited(), pytest.raises(ConversionError, match="isn't an ONNX model, or it is cut off"):
         from_onnx(tmp_path / "m.onnx")
 
 

@@ -79,6 +79,12 @@ def test_what_is_no_module(network: Callable[..., Any], words: str) -> None:
         parity.check(network, (torch.randn(2, 3),))
 
 
+def test_parity_alone_shows_its_help() -> None:
+    result = CliRunner().invoke(main, [])
+    assert "To begin with:" in result.output
+    assert result.exit_code == 2
+
+
 def test_colors_where_the_command_is_wrong_itself() -> None:
     result = CliRunner().invoke(main, ["--color", "never", "nosuch"], color=True)
     assert result.output.startswith("error: no such option: --color\n")
