@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOMS = ("runtime", "converter", "parity")
@@ -17,17 +17,26 @@ def imports(path: Path, package: list[str]) -> Iterator[tuple[int, list[str]]]:
 
     `package` is the package that the file is in, in parts, against which relative imports are resolved.
     """
-    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+    for line, level, name in _statements(path.read_text(), str(path)):
+        yield line, [*(package[: len(package) - level + 1] if level else ()), *name.split(".")]
+
+
+@cache  # several rules read the same files
+def _statements(source: str, file: str) -> list[tuple[int, int, str]]:
+    """Return the line, the number of leading dots and the dotted name of each import in a source."""
+    statements = []
+    for node in ast.walk(ast.parse(source, file)):
         match node:
             case ast.Import(names=names):
-                yield from ((node.lineno, alias.name.split(".")) for alias in names)
-            case ast.ImportFrom(names=names):
-                yield from ((node.lineno, [*_origin(node, package), alias.name]) for alias in names)
+                statements += [(node.lineno, 0, alias.name) for alias in names]
+            case ast.ImportFrom(names=names, module=module, level=level):
+                statements += [(node.lineno, level, ".".join(filter(None, [module, alias.name]))) for alias in names]
             case ast.Call(
                 func=ast.Attribute(attr="import_module") | ast.Name(id="import_module" | "__import__"),
                 args=[ast.Constant(value=str(name)), *_],
             ):
-                yield node.lineno, name.split(".")
+                statements.append((node.lineno, 0, name))
+    return statements
 
 
 def _origin(node: ast.ImportFrom, package: list[str]) -> list[str]:

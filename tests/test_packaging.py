@@ -98,6 +98,7 @@ def test_wheel_has_the_files_of_the_folders(wheel: Path, project: Path) -> None:
     assert files_in_wheel(wheel) == files_in_folders(project)
 
 
+@pytest.mark.slow
 def test_a_forgotten_package_is_missing_from_the_wheel(tmp_path: Path) -> None:
     project, into = tmp_path / "project", tmp_path / "wheel"
     project.mkdir()
@@ -137,6 +138,7 @@ def test_every_room_tells_the_version(scripts: Path, tmp_path: Path) -> None:
         assert run(scripts / "python", "-c", code, cwd=tmp_path).strip() == PROJECT["version"]
 
 
+@pytest.mark.slow
 def test_a_source_distribution_has_documentation_tests_and_fixtures(tmp_path: Path) -> None:
     project = tmp_path / "project"
     shutil.copytree(

@@ -487,6 +487,7 @@ def test_control_flow(module_class: type[nn.Module]) -> None:
             assert_same_step(original, variant, (x,), absent_is_zero=True)
 
 
+@pytest.mark.slow
 def test_branches_are_exported_again() -> None:
     original, x = Branches(), torch.randn(5, 3)
     exported_twice = to_torch(from_torch(to_torch(from_torch(original, (x,))), (x,)))

@@ -12,6 +12,9 @@ from tests.docs.samples import PAGES, ROOT, Block, Session, WrongSample, blocks,
 
 FAST = [page for page in PAGES if any(not block.slow for block in blocks(page))]
 SLOW = [page for page in PAGES if any(block.slow for block in blocks(page))]
+LONG = {"docs/explanation/judging.md", "docs/graph_mode.md", "docs/howto/deploy.md", "docs/howto/train.md"}
+LONG |= {"docs/quantized.md", "fixtures/migration/README.md"}
+"""Pages whose samples take longest, which only the slow tests run."""
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +39,11 @@ def run(page: Path, folder: Path, *, slow: bool) -> None:
             session.run(block)
 
 
-@pytest.mark.parametrize("page", FAST, ids=name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow) if name(page) in LONG else page for page in FAST],
+    ids=[name(page) for page in FAST],
+)
 def test_samples(page: Path, tmp_path: Path) -> None:
     run(page, tmp_path, slow=False)
 

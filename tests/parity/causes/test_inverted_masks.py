@@ -86,6 +86,7 @@ def compared(form: str, lengths: tuple[int, int], *, is_right: bool = False) -> 
 @pytest.mark.parametrize(
     ("form", "lengths"), [("filled", (5, 3)), ("filled", (6, 4)), ("added", (5, 3)), ("lowest", (6, 4))]
 )
+@pytest.mark.every(2)
 def test_a_mask_the_other_way_round_is_named(form: str, lengths: tuple[int, int]) -> None:
     """Also where a text without padding is hidden as a whole."""
     report = compared(form, lengths)

@@ -85,6 +85,7 @@ def test_shifting_is_gathering_by_distance() -> None:
 
 
 @pytest.mark.parametrize("candidate", [by_distance(1, 0.5), sliced(2)])
+@pytest.mark.every(2)
 def test_another_mistake_is_not_off_by_one(candidate: Step) -> None:
     reference = sliced(0) if candidate(Network(candidate), X).shape[1] == 3 else by_distance(0)
     causes = compared(reference, candidate).cells[""].causes

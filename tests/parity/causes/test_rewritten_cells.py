@@ -208,6 +208,7 @@ class Layers(nn.Module):
         return x
 
 
+@pytest.mark.slow
 def test_what_explains_a_cell_is_tried_first_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     trials: list[int] = []
     causes_of = Diagnosis.causes

@@ -82,6 +82,7 @@ def test_the_same_number_holds() -> None:
     assert compared(TURNED, TURNED).ok
 
 
+@pytest.mark.slow
 def test_another_base_is_no_other_number() -> None:
     causes = compared(SIZE, SIZE, 500.0).cells["attention"].causes
     assert not any("rotary embedding" in cause.summary for cause in causes)

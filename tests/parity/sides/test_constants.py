@@ -165,6 +165,7 @@ X = torch.randn(2, 3, generator=torch.Generator().manual_seed(1))
         pytest.param("float64", True, 5, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.every(2)
 def test_every_constant_is_the_same_on_every_side(dtype: str, train: bool, every: int) -> None:
     report = parity.check(network(every), (X,), dtype=dtype, train=train)
     assert not report.failing
@@ -216,6 +217,7 @@ def test_two_modules_may_make_a_number_in_different_ways() -> None:
     ("captured", "eager"), [("tensor", "new_full"), ("scalar", "full"), ("full", "tensor"), ("asarray", "fill_")]
 )
 @pytest.mark.parametrize("use", USES)
+@pytest.mark.every(2)
 def test_code_may_make_a_number_in_another_way_while_it_is_captured(captured: str, eager: str, use: str) -> None:
     """As kornia's blur does; a number that is another one, by a millionth, still fails."""
 

@@ -21,7 +21,8 @@ PARITY = Path(__file__).parents[3] / "parity"
 def classes_of_sides() -> Iterator[tuple[str, str]]:
     """Yield the module and name of each class that is run as a side."""
     for path in sorted(PARITY.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        source = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)) if "def run(self" in source else ():
             if isinstance(node, ast.ClassDef) and not any(ast.unparse(base) == "Protocol" for base in node.bases):
                 runs = [m for m in node.body if isinstance(m, ast.FunctionDef) and m.name == "run"]
                 if any(ast.unparse(m.args) == "self, run: Run" for m in runs):

@@ -46,7 +46,8 @@ ELSEWHERE = {
 def asks(path: Path) -> int:
     """The number of times that a file asks whether something is a network of a class."""
     count = 0
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    source = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(source)) if "isinstance(" in source else ():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
             parts = [part for part in ast.walk(node.args[1]) if isinstance(part, (ast.Name, ast.Attribute))]
             names = {part.id if isinstance(part, ast.Name) else part.attr for part in parts}

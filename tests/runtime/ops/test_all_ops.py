@@ -109,6 +109,7 @@ def test_gradient_agrees_with_torch(case: OpCase) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in DIFFERENTIABLE if str(case) not in NOT_THE_DERIVATIVE], ids=str)
+@pytest.mark.every(3)
 def test_gradient_agrees_with_differences(case: OpCase) -> None:
     check_vjp_by_differences(case)
 

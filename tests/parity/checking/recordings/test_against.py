@@ -48,6 +48,7 @@ def test_a_fault_is_placed_in_its_cell(tmp_path: Path, name: str, dtype: torch.d
     assert report.failing == [path], str(report)
 
 
+@pytest.mark.slow
 def test_what_differs_because_of_a_cell_that_was_left_out_fails_nothing(tmp_path: Path) -> None:
     fault, path = FAULTS["a weight"]
     record_elsewhere(tmp_path / "bad.rec", fault)

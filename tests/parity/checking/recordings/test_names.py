@@ -127,6 +127,7 @@ def test_a_port_with_other_names_and_layouts_agrees(reference: Path, tmp_path: P
 
 @pytest.mark.parametrize("path", ["blocks.1.attention.key", "blocks.2.norm", "head"])
 @pytest.mark.every(3)
+@pytest.mark.every(2)
 def test_a_fault_is_placed_in_the_references_names(reference: Path, tmp_path: Path, path: str) -> None:
     record_port(tmp_path / "bad.rec", off(path))
     assert path in parity.judge(reference, tmp_path / "bad.rec", names=tmp_path / "names.toml").failing

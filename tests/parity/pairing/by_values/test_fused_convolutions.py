@@ -110,6 +110,7 @@ def test_a_fault_is_placed_in_each_branch() -> None:
     assert "eps is" in report.cells["units.0.norm"].causes[0].summary
 
 
+@pytest.mark.slow
 def test_halves_of_a_convolution_are_found_with_their_gradients() -> None:
     torch.manual_seed(0)
     reference = Gated()

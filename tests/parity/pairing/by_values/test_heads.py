@@ -104,6 +104,7 @@ def test_a_convolution_of_all_heads_has_a_place_among_three_layers() -> None:
 
 
 @pytest.mark.causes
+@pytest.mark.slow
 def test_rows_that_were_not_divided_by_heads() -> None:
     report = compared(Block, by_heads=False)
     assert report.failing == ["block.attend"], str(report)

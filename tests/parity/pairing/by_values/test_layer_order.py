@@ -68,6 +68,7 @@ def test_every_layer_with_the_weights_of_another_is_named() -> None:
     assert report.failing == [f"blocks.{i}.{name}" for i in range(DEPTH) for name in ("norm", "linear")]
 
 
+@pytest.mark.slow
 def test_only_layers_that_are_exchanged_are_named() -> None:
     network, port, inputs = _pair((0, 2, 1), (0, 1, 2))
     report = parity.compare(network, port, inputs, probe=False)

@@ -154,12 +154,14 @@ def test_products_that_agree_with_nothing_are_placed_by_structure(fault: dict[st
     assert set(report.failing) == failing, str(report)
 
 
+@pytest.mark.slow
 def test_places_that_don_t_make_the_port_right_aren_t_taken() -> None:
     report = compared({"lefts.1": 1.0, "rights.1": 1.0}, bias=1.0)
     assert set(report.failing) == {"second", "head"}, str(report)
 
 
 @pytest.mark.causes
+@pytest.mark.slow
 def test_an_update_without_its_scale_is_named() -> None:
     report = compared({"lefts.0": 1.0})
     assert report.failing == ["first.left"], str(report)

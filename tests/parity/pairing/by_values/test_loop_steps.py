@@ -41,6 +41,7 @@ class Stepper(nn.Module):
 
 
 @pytest.mark.parametrize(("leak", "failing"), [(0.0, []), (0.1, ["rnn"])])
+@pytest.mark.every(2)
 def test_the_recurrent_layer_alone_is_accused(leak: float, failing: list[str]) -> None:
     torch.manual_seed(0)
     module = Reader()
@@ -94,6 +95,7 @@ class SteppingTagger(nn.Module):
 
 
 @pytest.mark.parametrize(("leak", "failing"), [(0.0, []), (0.1, ["rnn"])])
+@pytest.mark.every(2)
 def test_a_last_state_that_is_returned_does_not_get_past_the_layer(leak: float, failing: list[str]) -> None:
     torch.manual_seed(0)
     module = Tagger()

@@ -121,6 +121,7 @@ def rounded_twice(port: Port) -> None:
         ({"change": rounded_twice}, {"adapted"}),
     ],
 )
+@pytest.mark.every(2)
 def test_faults_aren_t_merged_away(fault: dict[str, object], failing: set[str]) -> None:
     report = compared(**fault)  # type: ignore[arg-type]
     assert set(report.failing) == failing, str(report)
@@ -191,6 +192,7 @@ class ChannelsLast(nn.Module):
 
 
 @pytest.mark.parametrize(("eps", "failing"), [(1e-5, set()), (1e-2, {"0.norm", "1.norm"})])
+@pytest.mark.every(2)
 def test_norms_are_merged_with_channels_last(eps: float, failing: set[str]) -> None:
     torch.manual_seed(0)
     first, second = Folded(), Folded()

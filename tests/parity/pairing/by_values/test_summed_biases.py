@@ -52,6 +52,7 @@ BIASES = ("bias_ih_l0", "bias_hh_l0")
 
 
 @pytest.mark.parametrize(("layers", "biases", "failing"), [(1, BIASES, []), (2, BIASES, []), (1, BIASES[:1], ["lstm"])])
+@pytest.mark.every(3)
 def test_one_bias_has_the_gradient_of_both(layers: int, biases: tuple[str, ...], failing: list[str]) -> None:
     torch.manual_seed(0)
     module = Reader()

@@ -39,6 +39,7 @@ def test_a_fault_is_placed(tmp_path: Path, forms: tuple[str, str]) -> None:
 
 
 @pytest.mark.causes
+@pytest.mark.slow
 def test_its_cause_is_named(tmp_path: Path) -> None:
     fault = set_attribute("LayerNormalization", 2, "epsilon", 1e-6)
     report = compare(tmp_path, Words, fault, ("own export", "no names"))

@@ -137,6 +137,7 @@ def coarser(block: Any) -> None:
     ],
     ids=["layer", "transposed", "rows"],
 )
+@pytest.mark.every(2)
 def test_a_cell_that_ends_elsewhere_is_judged_in_the_cell_around_it(
     candidate: Forwards, reason: str, change: Change
 ) -> None:

@@ -79,6 +79,7 @@ def network(how: str, compute: Callable[..., Tensor]) -> nn.Module:
 
 @pytest.mark.every(2)
 @pytest.mark.parametrize(("reference", "candidate"), PAIRS)
+@pytest.mark.every(2)
 def test_how_often_a_tensor_is_taken_is_no_difference(reference: str, candidate: str) -> None:
     x = torch.linspace(-1, 1, 12).sin().reshape(3, 4)
     module = network(reference, residual)

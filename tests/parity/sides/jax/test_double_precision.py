@@ -172,6 +172,7 @@ def compare(function: Callable[[torch.Tensor], torch.Tensor], port: Callable[[An
 
 @pytest.mark.parametrize(("fault", "holds"), [({}, True), ({"scale": 0.6}, False), ({"causal": False}, False)])
 @pytest.mark.every(2)
+@pytest.mark.slow
 def test_attention_of_jax_is_the_same_function(fault: dict[str, Any], holds: bool) -> None:
     torch.manual_seed(0)
     module, x = Attention(), torch.randn(1, 4, 6)

@@ -51,6 +51,7 @@ def test_a_module_of_linen_agrees_cell_by_cell() -> None:
         assert kinds(report, path) >= EVERYTHING
 
 
+@pytest.mark.slow
 def test_a_module_of_equinox_agrees_cell_by_cell() -> None:
     torch.manual_seed(0)
     module = nn.ModuleDict({"layers": nn.ModuleList([nn.Linear(4, 8), nn.Linear(8, 3)])})

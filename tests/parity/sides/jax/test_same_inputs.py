@@ -74,6 +74,7 @@ PAIRS = [("twice", "once"), ("once", "twice"), ("computed", "once"), ("a view", 
 
 @pytest.mark.every(2)
 @pytest.mark.parametrize(("reference", "candidate"), PAIRS)
+@pytest.mark.every(2)
 def test_how_often_a_tensor_is_taken_is_no_difference(reference: str, candidate: str) -> None:
     module, x = Network(CALLS[reference]), torch.linspace(-1, 1, 12).sin().reshape(3, 4)
     for factor, is_right in ((2.0, True), (2.5, False))[: 2 if reference == "twice" else 1]:

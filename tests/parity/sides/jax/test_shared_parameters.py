@@ -50,6 +50,7 @@ class Port(nnx.Module):
         (False, True, "words.embedding"),
     ],
 )
+@pytest.mark.every(2)
 def test_a_head_tied_on_either_side(tmp_path: Path, reference_tied: bool, port_tied: bool, head: str) -> None:
     reference, names = Reference(tied=reference_tied), tmp_path / "names.toml"
     names.write_text(f'{CELLS}"head.weight" = "{head}"\n')
