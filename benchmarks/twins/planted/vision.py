@@ -21,6 +21,11 @@ ADM_RESIDUALS = (
     "output_blocks.0.0 output_blocks.1.0 output_blocks.2.0 output_blocks.3.0"
 )
 ADM_ATTENTIONS = "input_blocks.3.1 middle_block.1 output_blocks.0.1 output_blocks.1.1"
+DETR_ENCODER = "transformer.encoder.layers.0 transformer.encoder.layers.1"
+DETR_DECODER = "transformer.decoder.layers.0 transformer.decoder.layers.1"
+DETR_ATTENTIONS = f"{inside(f'{DETR_ENCODER} {DETR_DECODER}', 'self_attn')} {inside(DETR_DECODER, 'multihead_attn')}"
+ASPP = "classifier.0.convs"
+STYLED = "conv1.conv convs.0.conv convs.1.conv"
 
 ALSO_RIGHT = {
     ("cells/vit fused", "q and k exchanged"): inside(VIT, "attention"),
@@ -126,4 +131,34 @@ FAULTS = [
     weight("segment/maps", "features joined in the other order", "decode_head.linear_fuse",
            "torch.cat(w[\"decode_head.linear_fuse.weight\"].chunk(2, 1)[::-1], 1)",
            "w[\"decode_head.linear_fuse.weight\"]", "order|exchange|permut|concat|cat"),
+    fault("detr/batch first", "positions added to values, too", DETR_ATTENTIONS,
+          "self.to_v(context)", "self.to_v(context + context_pos)", "positions", "value|tgt", kind=BOTH),
+    weight("detr/batch first", "k and v exchanged", DETR_ATTENTIONS, "zip(\"qkv\", w", "zip(\"qvk\", w",
+           ("exchange|order|has the values|row",)),
+    fault("deeplab/one norm", "rates one less", f"{ASPP}.1.0 {ASPP}.2.0 {ASPP}.3.0", "3, dilation=rate, padding",
+          "3, dilation=rate - 1, padding", "dilation", "dilation|pad", kind=BOTH),
+    weight("deeplab/one norm", "norm of the pooled branch last",
+           f"{ASPP}.0.1 {ASPP}.1.1 {ASPP}.2.1 {ASPP}.3.1 {ASPP}.4.2",
+           "norms = [f\"{aspp}.convs.4.2\", *(f\"{aspp}.convs.{i}.1\" for i in range(4))]",
+           "norms = [*(f\"{aspp}.convs.{i}.1\" for i in range(4)), f\"{aspp}.convs.4.2\"]",
+           "exchange|order|has the values|row|roll|shift|permut", kind=(*ANY_KIND, "state")),
+    fault("raft/fused gates", "reset after the convolution", "gru", "self.kept(reset * h)", "reset * self.kept(h)",
+          "order", "mul|order|reset|conv", kind=BOTH),
+    weight("raft/fused gates", "rows of the state in the published order",
+           "gru.convz1 gru.convr1 gru.convz2 gru.convr2", "torch.cat((r, z))[:, of_state]",
+           "torch.cat((z, r))[:, of_state]", ("exchange|order|has the values|row",)),
+    fault("egnn/by index", "sum instead of mean", "gcl_0 gcl_1", " / degree.clamp(min=1)[:, None]", "", "mean",
+          "div|mean|count|clamp", kind=BOTH),
+    weight("egnn/by index", "receiver and sender exchanged", "gcl_0.edge_mlp.0 gcl_1.edge_mlp.0",
+           "receiver, sender, distance = w", "sender, receiver, distance = w",
+           ("exchange|order|has the values|column|permut|roll",)),
+    fault("stylegan/plain weights", "style not squared", STYLED, "style.square() @", "style.abs() @", "square",
+          "pow|square|abs", kind=BOTH),
+    weight("stylegan/plain weights", "learning rate of the styles left out",
+           inside(f"{STYLED} to_rgb1.conv to_rgbs.0.conv", "modulation"), "modulation.weight\"] * rate",
+           "modulation.weight\"]", ("scale|times|mul|factor",), kind=("weight", *BOTH)),
+    fault("gain/folded", "borders reflected", ".", "module = nn.Conv2d(SIZE_IN, SIZE, 3, padding=1)",
+          "module = nn.Conv2d(SIZE_IN, SIZE, 3, padding=1, padding_mode=\"reflect\")", "padding", "pad", kind=BOTH),
+    weight("gain/folded", "bias not scaled", ".", "w[\"conv.bias\"] * gain", "w[\"conv.bias\"]", "bias|gain|scale",
+           kind=("weight", *BOTH)),
 ]  # fmt: skip
