@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from cellbridge import converter, parity
 from cellbridge.parity.checking.onnx_files.compare import compare_onnx
 from cellbridge.parity.correspondence.structures import format_structure, match_results
+from cellbridge.parity.options import Options
+from cellbridge.parity.pairing.modules.answers import Returned, answers_between
 from cellbridge.runtime import Tensor as CellTensor
 from cellbridge.runtime import nn as cells
 from cellbridge.runtime import ops
@@ -152,6 +154,17 @@ def test_what_was_captured_is_right(case: str) -> None:
     for form in {**RIGHT, **WRONG, **IN_ANOTHER_CONTAINER}[case][:2]:
         report = parity.check(Returns(form), (X,))
         assert report.ok, str(report)
+
+
+def test_wrong_results_in_another_container_are_compared_in_order() -> None:
+    ten, eleven, nineteen, twenty = (np.full((2, 3), float(value)) for value in (10, 11, 19, 20))
+    scores, both = (
+        flatten(tree)[1] for tree in ({"final": CellTensor(ten), "earlier": CellTensor(ten)}, (CellTensor(ten),) * 2)
+    )
+    reference, candidate = Returned(scores, [ten, twenty]), Returned(both, [nineteen, eleven])
+    answers = answers_between(reference, candidate, Options(), is_port=False)
+    assert answers is not None
+    assert list(answers.pairs) == [(0, 0), (1, 1)]  # and not with the nearest
 
 
 def test_both_structures_are_shown() -> None:

@@ -1,7 +1,8 @@
 """The results of two torch modules that return them in other containers: which tensors are the same answer.
 
 A library returns a dict of logits and a cache, a port the logits alone. Where the containers differ, tensors are paired
-by name, by values, by position, and by shape, in this order. Then both modules return these, in the reference's order.
+by name, by values, by position, by order, and by shape, in this order. Then both modules return these, in the order of
+the reference.
 """
 
 from __future__ import annotations
@@ -211,7 +212,7 @@ def answers_between(reference: Returned, candidate: Returned, options: Options, 
 
 
 def _pair(results: Sequence[list[Array]], reference: Structure, candidate: Structure) -> list[tuple[int, int]]:
-    """Pair tensors of one shape by name, then by values, by position, and by shape."""
+    """Pair tensors of one shape by name, then by values, by position, by order, and by shape."""
     names = [[_name(path).rpartition(".")[2] for path in structure.paths()] for structure in (reference, candidate)]
     if any(len(arrays) != len(labels) for arrays, labels in zip(results, names, strict=True)):
         return []  # a tensor that is returned twice
@@ -239,6 +240,8 @@ def _pair(results: Sequence[list[Array]], reference: Structure, candidate: Struc
     )
     pair_where(lambda i, j: _distance(results[0][i], results[1][j]) <= CLOSE)
     pair_where(lambda i, j: whole[0][i] == whole[1][j])
+    if [results[0][i].shape for i in free[0]] == [results[1][j].shape for j in free[1]]:
+        return sorted([*pairs, *zip(*free, strict=True)])  # what is nearest to a wrong result may be another one
     shapes = Counter(results[0][i].shape for i in free[0])
     pair_where(lambda i, j: shapes[results[0][i].shape] == 1 or len(free[0]) == len(free[1]))
     return sorted(pairs)
