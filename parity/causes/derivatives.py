@@ -102,7 +102,8 @@ class _Measurement:
     def directions(self, seed: int) -> tuple[dict[Key, Array], dict[str, Array]]:
         """Return a random direction for each floating-point value that enters a Cell, and for each parameter.
 
-        Each is as large as the elements of its tensor.
+        Each is as large as the elements of its tensor. Where a Cell is given one tensor several times, it is the same:
+        some sides have the sum of the gradients at the first of them.
         """
         generator = np.random.default_rng(seed)
 
@@ -114,6 +115,10 @@ class _Measurement:
             for key, value in self.feed.values.items()
             if key.kind in (INPUT, OUTPUT) and is_floating(value.dtype)
         }
+        first: dict[tuple[str, int, bytes], Key] = {}
+        for key in values:
+            if key.kind == INPUT:
+                values[key] = values[first.setdefault((key.path, key.call, self.feed.values[key].tobytes()), key)]
         return values, {name: like(value) for name, value in self.parameters.items()}
 
     def along(self, values: Mapping[Key, Array], parameters: Mapping[str, Array]) -> dict[str, tuple[float, float]]:

@@ -22,6 +22,7 @@ from .joined_values import Joined, with_joined
 from .moved_cells import Moves, find_moves
 from .places import PlaceFinder, Places
 from .regrouped_sums import with_biases_added_first
+from .repeated_arguments import with_arguments_computed_once
 from .views import View, ViewFinder, origins_of, used_views, with_views
 
 MOST_ROUNDS = 4
@@ -77,6 +78,9 @@ def place_tensors(
     regrouped = with_biases_added_first(file.flat, lambda value: _is_tensor(file, value, tensors))
     if regrouped is not file.flat.program:
         file = FileValues(FlatProgram(regrouped), samples)
+    once = with_arguments_computed_once(file, tensors)
+    if once is not file.flat.program:
+        file = FileValues(FlatProgram(once), samples)
     at_ends = ends(file.flat.program)
     is_right = _agrees(file, at_ends)
     places = Places() if is_right else _with_likely_places(file, tensors, at_ends, likely)
