@@ -19,7 +19,7 @@ from ....runtime.namespace import Namespace
 from ....runtime.ops.registry import get
 from ...correspondence.layouts import Layout, layout_of_places
 from ...sides.records import Array
-from .flat import without_idle_nodes
+from .flat import FlatProgram, without_idle_nodes
 
 MOVING = ("reshape", "transpose", "slice")
 PART = " part "
@@ -87,6 +87,16 @@ def divide_products(program: Program, places: Collection[Value]) -> Program:
         if len(np.unique(taken)) == len(taken):
             program = _Division(program, products[whole], own, places).program()
     return program
+
+
+def with_sliced_products_divided(flat: FlatProgram) -> Program | None:
+    """Return the program with a product for each slice of one; None if no product is sliced into parts.
+
+    A gate of a recurrence may be a part of a product with the state, plus a part of one with the input.
+    """
+    slices = [node.outputs[0] for node in flat.program.nodes if node.op == "slice"]
+    divided = divide_products(flat.program, slices)
+    return None if divided is flat.program else divided
 
 
 def _origins(program: Program, value: Value) -> Iterator[Value]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ....runtime.ir.types import Value
+from ....runtime.ir.types import Node, Value
 from ....runtime.namespace import Namespace
 from ...correspondence.distances import EXACT, distance
 from ...correspondence.layouts import Layout
@@ -16,6 +16,7 @@ from .equal_values import last_before_branch
 from .file_values import FileValues
 from .joined_values import Joined
 from .loop_steps import values_of_turns
+from .meeting_uses import uses_that_meet
 
 PRODUCTS = ("linear", "matmul", "add", "conv")
 MOST_PARTS = 4
@@ -36,12 +37,14 @@ class JoinFinder:
         self.of_shape = of_shape
         self.names = Namespace((value.name for value in file.values), first=1)
         self.taken: set[Value] = set()
+        self.shared: set[Value] = set()
+        self.uses: set[Node] = set()
         self.division = DivisionFinder(file, of_shape)
 
     def find(self, tensor: Crossing) -> Joined | None:
         """Return the parts of a tensor; None if the file doesn't have them."""
         for axis in reversed(range(len(tensor.shape))):
-            if (parts := self._parts(tensor, axis)) is not None and self.taken.isdisjoint(parts):
+            if (parts := self._parts(tensor, axis)) is not None and self._take(parts):
                 return self._joined(parts, axis, tensor.shape)
             if (stacked := self.division.stacked(tensor, axis, self.taken)) is not None:
                 self.taken.update(value for value, _ in stacked.parts)
@@ -53,9 +56,18 @@ class JoinFinder:
                 return Joined.of(divided.parts, divided.axis, tensor.shape, self.names)
         return None
 
+    def _take(self, parts: Sequence[Value]) -> bool:
+        """Take parts for a tensor, for their uses that meet if there are some; return whether they were free."""
+        uses = uses_that_meet(self.file.flat.program, parts).uses
+        free = self.uses.isdisjoint(uses) if uses else self.shared.isdisjoint(parts)
+        if not free or not self.taken.isdisjoint(parts):
+            return False
+        (self.shared if uses else self.taken).update(parts)
+        self.uses |= uses
+        return True
+
     def _joined(self, parts: Sequence[Value], axis: int, shape: tuple[int, ...]) -> Joined:
         """Return values joined along an axis, which each has, or which each lacks."""
-        self.taken.update(parts)
         has_axis = len(self.file.values[parts[0]][0].shape) == len(shape)
         layouts = []
         for part in parts:
@@ -75,23 +87,19 @@ class JoinFinder:
             if 2 <= tensor.shape[axis] <= MOST_STACKED:
                 for parts in values_of_turns(self.file, shape, tensor.shape[axis]):
                     if self.taken.isdisjoint(parts):
+                        self.taken.update(parts)
                         joined_values.append(self._joined(parts, axis, tensor.shape))
         return joined_values
 
     def _parts(self, tensor: Crossing, axis: int) -> tuple[Value, ...] | None:
         size = tensor.shape[axis]
         at: dict[int, Value] = {}
-        for shape, values in self.of_shape.items():
-            if len(shape) != len(tensor.shape) or not 0 < shape[axis] < size:
-                continue
-            if any(a != b for number, (a, b) in enumerate(zip(shape, tensor.shape, strict=True)) if number != axis):
-                continue
-            for start in range(0, size - shape[axis] + 1, shape[axis]):
-                pieces = [np.take(array, range(start, start + shape[axis]), axis) for array in tensor.arrays]
-                same = next((v for v in values if distance(self.file.values[v], pieces) <= EXACT), None)
-                if same is not None:
-                    # what a loop carries on is used after it was detached, or added to the zeros at the start
-                    at.setdefault(start, last_before_branch(self.file, same, 0, {}))
+        self._add_parts(at, tensor, axis, ())
+        count = 0
+        while count < len(at) < MOST_PARTS:  # of several widths: the last part, and those that begin where another ends
+            count = len(at)
+            ends = [start + int(self.file.values[part][0].shape[axis]) for start, part in at.items()]
+            self._add_parts(at, tensor, axis, ends)
         parts: list[Value | None] = []
         sizes: list[int] = []
         width = min((int(self.file.values[part][0].shape[axis]) for part in at.values()), default=size)
@@ -106,6 +114,27 @@ class JoinFinder:
         if start != size or not 2 <= len(parts) <= MOST_PARTS or not at:
             return None
         return self._completed(parts, sizes, tensor.shape, axis)
+
+    def _add_parts(self, at: dict[int, Value], tensor: Crossing, axis: int, ends: Sequence[int]) -> None:
+        """Add the values that are parts of a tensor, by where they start.
+
+        That is at a multiple of their own size or, if other parts end somewhere, there, or so that they are the last.
+        """
+        size = tensor.shape[axis]
+        others = (*tensor.shape[:axis], *tensor.shape[axis + 1 :])
+        of_length = [shape for shape in self.of_shape if len(shape) == len(tensor.shape)]
+        fitting = [s for s in of_length if 0 < s[axis] < size and (*s[:axis], *s[axis + 1 :]) == others]
+        for shape in sorted(fitting, key=lambda shape: -shape[axis]):  # few wide parts rather than many
+            values = self.of_shape[shape]
+            last = size - shape[axis]
+            for start in [last, *ends] if ends else range(0, last + 1, shape[axis]):
+                if start in at or start + shape[axis] > size:
+                    continue
+                pieces = [np.take(array, range(start, start + shape[axis]), axis) for array in tensor.arrays]
+                same = next((v for v in values if distance(self.file.values[v], pieces) <= EXACT), None)
+                if same is not None:
+                    # what a loop carries on is used after it was detached, or added to the zeros at the start
+                    at[start] = last_before_branch(self.file, same, 0, {})
 
     def _completed(
         self, parts: Sequence[Value | None], sizes: Sequence[int], shape: tuple[int, ...], axis: int

@@ -14,6 +14,7 @@ from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Source, Value
 from ....runtime.namespace import Namespace
 from ...correspondence.layouts import Layout
+from .meeting_uses import uses_that_meet
 
 
 @dataclass(frozen=True)
@@ -132,8 +133,14 @@ def with_joined(program: Program, joined: Sequence[Joined]) -> Program:
 
 
 def _with_tensor(program: Program, joined: Joined) -> Program:
-    """Return a program with a tensor; what its parts are computed from, as steps of a recurrence, is left as it is."""
+    """Return a program with a tensor; what its parts are computed from, as steps of a recurrence, is left as it is.
+
+    Where uses of the parts meet, what else uses a part doesn't take it from the tensor, which has less of its gradient.
+    """
     restored = dict(zip(joined.parts, joined.restored, strict=True))
+    meeting = uses_that_meet(program, joined.parts)
+    known = (*program.inputs, *program.constant_data, *program.producers)
+    names = Namespace((value.name for value in known), first=1)
     before: set[Value | None] = set(joined.parts)
     earlier: set[Node] = set()
     for node in reversed(program.nodes):
@@ -145,9 +152,27 @@ def _with_tensor(program: Program, joined: Joined) -> Program:
         return tuple(None if value is None else restored.get(value, value) for value in values)
 
     nodes: list[Node] = []
-    missing = set(joined.parts)
+
+    def taken(value: Value) -> Value:
+        """Add the nodes that move the elements of a part, for those of the restored one; return the value."""
+        node = program.producers.get(value)
+        if value in restored or value not in meeting.moved or node is None:
+            return restored.get(value, value)
+        inputs = tuple(None if operand is None else taken(operand) for operand in node.inputs)
+        copy = Value(names.unique(f"{value.name}_again"), value.type)
+        nodes.append(Node(node.op, inputs, node.attributes, (copy,), node.cell, node.source))
+        return copy
+
+    missing = set(joined.parts) - {*program.inputs}
+    if not missing:
+        nodes += joined.nodes(0, None)
     for n in program.nodes:
-        inputs = n.inputs if n in earlier else replaced(n.inputs)
+        if n in earlier or (meeting.uses and n not in meeting.uses):
+            inputs = n.inputs
+        elif meeting.uses:
+            inputs = tuple(None if value is None else taken(value) for value in n.inputs)
+        else:
+            inputs = replaced(n.inputs)
         nodes.append(Node(n.op, inputs, n.attributes, n.outputs, n.cell, n.source))
         if missing and not missing.isdisjoint(n.outputs):
             missing.difference_update(n.outputs)
@@ -156,7 +181,7 @@ def _with_tensor(program: Program, joined: Joined) -> Program:
     ordered = _in_order(nodes, {*program.inputs, *program.constant_data})
     if missing or ordered is None:
         return program
-    outputs = tuple(restored.get(value, value) for value in program.outputs)
+    outputs = program.outputs if meeting.uses else tuple(restored.get(value, value) for value in program.outputs)
     return program.replace(nodes=tuple(ordered), outputs=outputs)
 
 

@@ -48,7 +48,7 @@ def with_rows_of_the_module(
     for name, parameter in program.parameters.items():
         paths = frozenset(users.get(parameter.value, ()))
         has_partner = name in infos and infos[name].data.shape == parameter.data.shape
-        if paths and not has_partner and parameter.data.size > 1 and name not in as_they_are:
+        if paths and not has_partner and parameter.data.size and name not in as_they_are:
             by_paths.setdefault(paths, []).append(name)
     arrangements: list[Arrangement] = []
     for paths, names in sorted(by_paths.items(), key=lambda item: len(item[0])):
@@ -185,6 +185,7 @@ def readings(shape: tuple[int, ...]) -> Iterator[Layout]:
     axes = [axis for axis, size in enumerate(shape) if size > 1]
     if len(axes) == 1:
         yield _as_column(shape)
+        yield _as_matrix(shape, ())  # the column of a weight that multiplies one feature
     if not 2 <= len(axes) <= MOST_AXES:
         return
     for count in range(1, len(axes)):

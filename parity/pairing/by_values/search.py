@@ -25,8 +25,10 @@ from ...sides.side import ParameterInfo
 from ...sides.torch_side import TorchSide
 from .corrected_parameters import corrected_program, with_numbers, with_own_numbers
 from .crossings import Crossing
-from .flat import without_boundaries
+from .divided_products import with_sliced_products_divided
+from .flat import FlatProgram, without_boundaries
 from .found_cells import FoundCells, find_cells
+from .gathered_products import with_rows_taken_first
 from .layer_order import layer_orders
 from .likely_places import likely_places
 from .merged_factors import without_factors
@@ -97,6 +99,7 @@ class Search:
         match = self._find(program)
         if not match.cells.is_right and (in_order := self._with_layers_in_order(program)) is not None:
             return in_order
+        match = self._with_other_products(match)
         if not self.keeps_other_code:
             match = self._without_factors(self._without_merged_weights(match))
         return self._with_the_numbers_of_the_module(match)
@@ -190,6 +193,18 @@ class Search:
             return match
         again = self._find(likely.program, likely.places, match.merged)
         return again if len(again.cells.ownership.left_out) < len(left_out) else match
+
+    def _with_other_products(self, match: Match) -> Match:
+        """Return the Cells where products are computed of the rows, or for the features, that are taken of them.
+
+        That is done if more Cells are there then.
+        """
+        for rewritten in (with_rows_taken_first, with_sliced_products_divided):
+            left_out = match.cells.ownership.left_out
+            program = rewritten(FlatProgram(match.program)) if left_out else None
+            again = match if program is None else self._find(program)
+            match = again if len(again.cells.ownership.left_out) < len(left_out) else match
+        return match
 
     def _with_layers_in_order(self, program: Program) -> Match | None:
         """Return the Cells that a program has with its layers in the module's order, if its results are the module's
