@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -82,13 +83,19 @@ class AffineParts:
                 self._source[value] = self._source_of(node, value)
 
     def using(self, stored_values: Collection[Value]) -> Iterator[AffinePart]:
-        """Yield the parts that use one of these stored values, in order of what they compute."""
+        """Yield the parts that use one of these stored values, in order of what they compute.
+
+        A part that computes something else from its source first, such as a multiple, is yielded without that, too.
+        """
         using = set(stored_values)
         for node in self.program.nodes:
             value = node.outputs[0]
             if self._source[value] is not value and is_floating(value.dtype) and not using.isdisjoint(node.inputs):
                 using.add(value)
-                yield self._part(value)
+                part = self._part(value)
+                yield part
+                if (nearer := self._from_first_use(part, using)) is not None:
+                    yield nearer
 
     def is_for_weights(self, stored: Value) -> bool:
         """Whether a stored value is used, other than moved, to compute weights alone."""
@@ -130,9 +137,23 @@ class AffineParts:
         )
         return sources.pop() if is_affine else value
 
-    def _part(self, value: Value) -> AffinePart:
-        """Return the nodes between a value and its source."""
-        source = self._source[value]
+    def _from_first_use(self, part: AffinePart, using: AbstractSet[Value]) -> AffinePart | None:
+        """Return a part from the value that it multiplies on; None if that is its source, or there are several."""
+        operands = {
+            value
+            for node in part.nodes
+            if not using.isdisjoint(node.inputs)
+            for value in node.inputs
+            if value is not None and value not in using and self._source[value] is not None
+        }
+        if part.source is None or len(operands) != 1 or part.source in operands:
+            return None
+        nearer = self._part(part.result, operands.pop())
+        return None if any(part.source in node.inputs for node in nearer.nodes) else nearer
+
+    def _part(self, value: Value, source: Value | None = None) -> AffinePart:
+        """Return the nodes between a value and its source, or another value on the way."""
+        source = self._source[value] if source is None else source
         reached: set[Value] = set()
         waiting = [value]
         while waiting:

@@ -193,7 +193,13 @@ def _equal_weights(
         if part.source is None and part.nodes:
             (computed,) = execute(part.program(module.program).astype("float64"), [])
             stored = ((value, program.constant_data[value].astype(np.float64)) for value in free)
-            same = next((value for value, data in stored if distance([data], [computed]) <= ROUNDED), None)
+            same = next((value for value, data in stored if _are_same_numbers(data, computed)), None)
             if same is not None:
                 del free[same]
                 yield Pair(part, AffinePart(None, same, (), frozenset({same})))
+
+
+def _are_same_numbers(array: Array, truth: Array) -> bool:
+    """Whether arrays are the same but for rounding, and for axes of one place."""
+    sizes, expected = ([size for size in x.shape if size != 1] for x in (array, truth))
+    return sizes == expected and distance([array.reshape(truth.shape)], [truth]) <= ROUNDED

@@ -35,6 +35,11 @@ class Pair:
     result_order: tuple[int, ...] = ()
     factor: float = 1.0
 
+    @property
+    def has_its_axes(self) -> bool:
+        """Whether the module's result has the axes of the file's, or else in another order, or some of one place."""
+        return not self.result_order and self.module.result.shape == self.file.result.shape
+
 
 @dataclass
 class Splicer:
@@ -112,7 +117,7 @@ class Splicer:
                 transpose(pair.file.source, pair.source_order, known[pair.module.source])
         for node in pair.module.nodes:
             for value in node.outputs:
-                is_result = value is pair.module.result and not pair.result_order and pair.factor == 1
+                is_result = value is pair.module.result and pair.has_its_axes and pair.factor == 1
                 known[value] = pair.file.result if is_result else self._new(value)
             inputs = tuple(None if value is None else known[value] for value in node.inputs)
             outputs = tuple(known[value] for value in node.outputs)
@@ -121,9 +126,12 @@ class Splicer:
         if pair.factor != 1:
             factor = Value(self._names.unique("factor"), Type(result.dtype, ()))
             self._factors.append(Constant(factor, np.asarray(pair.factor, result.dtype)))
-            scaled = self._new(result) if pair.result_order else pair.file.result
+            scaled = pair.file.result if pair.has_its_axes else self._new(result)
             nodes.append(Node("mul", (result, factor), {}, (scaled,), cell, line))
             result = scaled
+        if not pair.has_its_axes and not pair.result_order:
+            attributes = {"shape": pair.file.result.shape}
+            nodes.append(Node("reshape", (result,), attributes, (pair.file.result,), cell, line))
         if pair.result_order:
             back = tuple(int(axis) for axis in np.argsort(pair.result_order))
             transpose(result, back, pair.file.result)

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from cellbridge import parity
 from cellbridge.parity.report.report import Report
+from cellbridge.parity.results.comparison import SKIPPED
 
 WIDTH, HEADS = 12, 2
 SCALE = (WIDTH // HEADS) ** -0.5
@@ -146,3 +147,44 @@ def test_a_factor_in_a_table(factor: float, failing: set[str]) -> None:
     assert set(report.failing) == failing, str(report)
     assert report.cells["embed"].comparisons
     assert failing or "parameters" not in report.conditions_in_words
+
+
+class Equalised(nn.Module):
+    """Layers that scale their weights, and their results; the last has its filters behind an axis of one place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = (nn.Linear(WIDTH, WIDTH) for _ in range(2))
+        self.filters = nn.Parameter(torch.randn(1, 3, WIDTH, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in (self.first, self.second):
+            x = F.leaky_relu(F.linear(x, layer.weight * SCALE, layer.bias * 0.5), 0.2) * 2**0.5
+        return F.conv1d(x[:, :, None], (self.filters * SCALE)[0]).sin()
+
+
+class Plain(nn.Module):
+    """Has the scales in its weights, and in the biases those of the results, too."""
+
+    def __init__(self, like: Equalised) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(WIDTH, WIDTH), nn.LeakyReLU(0.2), nn.Linear(WIDTH, WIDTH), nn.LeakyReLU(0.2)
+        )
+        for own, layer in zip((self.layers[0], self.layers[2]), (like.first, like.second), strict=True):
+            own.weight.data, own.bias.data = layer.weight.detach() * SCALE * 2**0.5, layer.bias.detach() * 0.5 * 2**0.5
+        self.last = nn.Conv1d(WIDTH, 3, 1, bias=False)
+        self.last.weight.data = like.filters.detach()[0] * SCALE
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.layers(x).unsqueeze(-1)).sin()  # type: ignore[no-any-return]
+
+
+def test_scales_of_weights_and_of_results_may_be_in_the_weights() -> None:
+    torch.manual_seed(0)
+    reference = Equalised()
+    report = parity.compare(reference, Plain(reference), torch.randn(4, WIDTH), probe=False)
+    assert report.ok, str(report)
+    comparisons = [c for cell in report.cells.values() for c in cell.comparisons if c.kind == "parameter gradient"]
+    judged = {c.tensor for c in comparisons if c.status != SKIPPED}
+    assert judged == {name for name, _ in reference.named_parameters()}
