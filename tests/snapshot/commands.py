@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from tests.newcomer import uses
 from tests.snapshot.case import Case
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -88,30 +89,7 @@ def _write_flax_weights() -> int:
     return 0
 
 
-GOOD = """
-import torch
-def model():
-    torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
-def inputs():
-    return (torch.ones(2, 3),)
-"""
-OTHER = GOOD.replace("4, 2))", "4, 5))")
-FILES: dict[str, str | bytes] = {
-    "good.py": GOOD, "other.py": OTHER, "empty.py": "", "empty.onnx": b"", "noise.onnx": bytes(range(256)),
-    "noise.pt": bytes(range(256)), "noise.npz": bytes(range(256)), "data.json": "{}", "bad.toml": "[parity",
-    "pyproject.toml": "", "folder/inside.txt": "",
-}  # fmt: skip
-COMMANDS = (
-    *("check", "compare", "export", "generate", "inspect", "judge", "lock", "record", "run", "sweep"),
-    *("upgrade", "weights"),
-)
-WRONG = Path(__file__).with_name("wrong_uses.txt")
-
-
 def wrong_uses() -> Iterator[Case]:
     """What people type by mistake: each ends in one message and a documented exit code."""
-    endings = ("", " --absent", " absent.py", " folder", " empty.onnx")
-    texts = ["", *(command + ending for command in COMMANDS for ending in endings), *WRONG.read_text().splitlines()]
-    for text in texts:
-        yield Case(f"wrong/{text or 'nothing'}", [parity(*text.split())], FILES)
+    for use in uses.wrong_uses():
+        yield Case(f"wrong/{' '.join(use.words) or 'nothing'}", [parity(*use.words)], uses.FILES)
