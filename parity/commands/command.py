@@ -53,13 +53,16 @@ INTERRUPTED = 130  # 128 + SIGINT, as in shells
 UNREAD = 141  # 128 + SIGPIPE
 
 PLAINER = {
+    r"^Option '(\S+)' requires an argument$": r"\1 needs a value",
+    r"^Got unexpected extra arguments? \((.*)\)$": r"unexpected argument: \1",
+    r"\. Did you mean '(\S+)'\?$": r"; did you mean \1?",
     r"is not a valid float( range)?$": "isn't a number",
     r"is not a valid integer( range)?$": "isn't a whole number",
     r": (\S+) is not in the range x>=(\S+)$": r": needed at least \2, given \1",
     r": (\S+) is not in the range x>(\S+)$": r": needed more than \2, given \1",
     r": (\S+) is not in the range (\S+)<=x<=(\S+)$": r": needed \2 to \3, given \1",
 }
-"""What click says of wrong numbers, and what is said in its place."""
+"""What click says of a wrong command line, and what is said in its place."""
 COMMAND_LINE = f"{__name__}.arguments"  # in the context's `meta`
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -83,7 +86,11 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the command line, and keep it for `command_with`."""
         ctx.meta[COMMAND_LINE] = list(args)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # of which click says nothing where an option has no value
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, and turn exceptions into messages."""

@@ -33,12 +33,12 @@ class Weights(ArgumentGroup):
     load_weights: bool = option(
         "--load-weights",
         is_flag=True,
-        help="Compare with REFERENCE's weights in CANDIDATE: which belong where is found by the structure of both "
-        "networks, and by what they compute.",
+        help=(
+            "Load REFERENCE's weights into CANDIDATE for the comparison. Which tensor belongs where is found "
+            "from the structure of both networks, and from what they compute."
+        ),
     )
-    map_file: str | None = option(
-        "--map", metavar="FILE", help="The same, by a TOML file that says which belong where (docs/weights.md)."
-    )
+    map_file: str | None = option("--map", metavar="FILE", help="Load them as this TOML file says (docs/weights.md).")
     written_map: str | None = option(
         "--write-map",
         metavar="FILE",

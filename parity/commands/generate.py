@@ -41,7 +41,7 @@ class Generation(ArgumentGroup):
 @command("generate")
 @click.argument("model")
 def generate(model: str, generation: Generation, judging: JudgedDtype, inputs: Seed, reports: Reports) -> None:
-    """Judge a cache, chunks and padding by the whole sequence.
+    """Check decoding with a cache, in chunks and with padding.
 
     MODEL must compute the same with a cache, in chunks and with padding as on the whole sequence. It is a model file,
     as for parity run; the first tensor of its inputs is the prompt, [batch, length], which is continued by the

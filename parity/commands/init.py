@@ -31,14 +31,14 @@ def init(target: str, written: Written) -> None:
 
     CLASS is file.py:Class or package.module:Class, a torch module or a function that makes one. If it can be made
     without arguments, inputs are guessed from its first layers and the names of its parameters, and tried. What can't
-    be guessed is marked in the file. A file that is there isn't overwritten.
+    be guessed is marked in the file. An existing file isn't overwritten.
     """
     from ..inputs.first_model_file import first_model_file
 
     first = first_model_file(target)
     path = first.path if written.output is None else Path(written.output)
     if path.exists():
-        raise UsageError(f"{path} is there already; -o gives another name")
+        raise UsageError(f"{path} exists already; give another name with -o")
     files.write_text(path, first.text)
     if first.open_points:
         echo(f"wrote {path}; fill in {' and '.join(first.open_points)}, marked `to do`, then run: parity run {path}")

@@ -31,7 +31,7 @@ class Inputs(InputShapes, Seed):
 @command("inspect")
 @click.argument("model")
 def inspect(model: str, contents: Contents, inputs: Inputs, reports: Verbosity) -> None:
-    """Show the Cells of MODEL as converted, their parameters and ops.
+    """Show the Cells of MODEL after conversion, with parameters and ops.
 
     MODEL is a model file or an ONNX file, as for `parity run`. If inputs() yields several, the first are used for the
     conversion: parity run judges that program on all of them.

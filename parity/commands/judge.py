@@ -20,7 +20,9 @@ class Names(ArgumentGroup):
     """The map of names."""
 
     title = "Pair"
-    names: str | None = option("--map", metavar="FILE", help="TOML file that says which Cell of CANDIDATE is which.")
+    names: str | None = option(
+        "--map", metavar="FILE", help="TOML file that pairs the Cells of CANDIDATE with those of REFERENCE."
+    )
     proposal: str | None = option(
         "--propose-map",
         metavar="FILE",
@@ -47,9 +49,9 @@ def judge(
 
     Cells of other names are paired by --map, for which --propose-map makes a proposal from the values.
 
-    A Cell fails if what it computes differs although all that it computes it from agrees: its inputs, and what the
-    Cells inside returned. Those that differ only because of others are shown as affected. Causes are proved with the
-    network's program, which parity record writes into REFERENCE.
+    A Cell fails if its results differ although everything that they are computed from agrees: its inputs, and the
+    results of the Cells inside. Those that differ only because of others are shown as affected. Causes are proved with
+    the network's program, which parity record writes into REFERENCE.
     """
     require_outputs(reports.files_by_option | {"--propose-map": names.proposal}, {"--map": names.names}, reports.repro)
     if names.proposal is not None:

@@ -14,7 +14,6 @@ from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
 from ..jobs.locks.contents import TORCH
 from ..jobs.locks.lock_file import Lock, read_lock, write_lock
-from ..jobs.sweeping.changed import own_file
 from ..options import OptionKeywords, Options
 from ..report.layout import echo
 from ..sides.kinds import Kind, kind_of_path
@@ -50,7 +49,7 @@ class WrittenLock(ArgumentGroup):
 @command("lock")
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 def lock(models: tuple[str, ...], lock_file: WrittenLock, how: Run, inputs: Seed, reports: Verbosity) -> None:
-    """Write down what each MODEL computes now.
+    """Save what each MODEL computes now, to compare it later.
 
     parity check compares that with what they compute later, after an upgrade of torch or of any other library.
 
@@ -77,7 +76,7 @@ def lock(models: tuple[str, ...], lock_file: WrittenLock, how: Run, inputs: Seed
     echo(f"locked {cells} Cells in {output}; to compare: {compare}")
     if errors:
         error, path = max(errors)
-        where = visible_name(path) or "(root)"
+        where = f"the Cell {visible_name(path)}" if path else "the network as a whole"
         echo(f"the largest rounding error is {error:.2g} units in the last place, in {where}")
 
 
@@ -99,6 +98,8 @@ def _snapshot(model: str, side: str, options: Options, verbose: bool) -> Snapsho
 
 def _is_of_project(model: str) -> bool:
     """Whether a model is a file in the repository of the current folder; outside a repository, in the folder itself."""
+    from ..jobs.sweeping.changed import own_file
+
     file = own_file(model)
     return file is not None and file.is_relative_to(project_root(Path.cwd()).resolve())
 
@@ -122,7 +123,7 @@ class ReadLock(ArgumentGroup):
 @command("check")
 @click.argument("models", metavar="[MODEL]...", nargs=-1)
 def check_lock(models: tuple[str, ...], lock_file: ReadLock, selection: Selection, reports: Reports) -> None:
-    """Compare what locked models compute now with what they did.
+    """Compare what locked models compute now with the lock file.
 
     The lock file, which parity lock wrote, has what each of its models computed then. A Cell fails if what it computes
     has changed in meaning, or beyond ten times its rounding error. What has changed in it, in its settings or its code,
@@ -152,7 +153,7 @@ def check_lock(models: tuple[str, ...], lock_file: ReadLock, selection: Selectio
 
     if len(locked) > 1:
         if reports.json_file is not None or reports.junit_file is not None:
-            raise UsageError(f"--json, --junit: for one model, and {path} has {len(locked)}")
+            raise UsageError(f"--json and --junit are for one model; {path} has {len(locked)}")
         from .several import judge_several
 
         judge_several(tuple(locked), judge, reports.verbose, reports.html_file)
@@ -172,6 +173,6 @@ def _require_named(path: str, locked: Sequence[str], named: Sequence[str]) -> No
     if outside := [model for model in locked if model not in named and not _is_of_project(model)]:
         command_line = _check_command(path, dict.fromkeys([*named, *outside]))
         raise UsageError(
-            f"{path} names {visible_name(outside[0])}, which is no file of this project, and checking would run it\n"
-            f"  what to do: if you know it, name it too: {command_line}"
+            f"{path} names {visible_name(outside[0])}, which isn't a file of this project, and checking it would "
+            f"run it\n  what to do: if you know it, name it too: {command_line}"
         )

@@ -182,7 +182,7 @@ def _value(file: Path, name: str, value: Any, option: click.Option) -> Any:
         values = value if isinstance(value, list) else [value]
         if all(isinstance(item, (str, int, float)) and not isinstance(item, bool) for item in values):
             return [_text(where, item, option) for item in values]
-        raise UsageError(f"{where} needs a list of texts, given {_shown(value)}")
+        raise UsageError(f"{where} needs a list of strings, given {_shown(value)}")
     if option.is_flag != isinstance(value, bool):
         needed = "true or false" if option.is_flag else "a value, not a flag"
         raise UsageError(f"{where} needs {needed}, given {_shown(value)}")
@@ -191,7 +191,7 @@ def _value(file: Path, name: str, value: Any, option: click.Option) -> Any:
     if isinstance(value, bool):
         return value
     if not isinstance(value, (str, int, float)):
-        raise UsageError(f"{where} needs a text or a number, given {_shown(value)}")
+        raise UsageError(f"{where} needs a string or a number, given {_shown(value)}")
     text = _text(where, value, option)
     return _inside(file, name, text) if name in PATHS else text
 

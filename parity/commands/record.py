@@ -38,7 +38,7 @@ class Recording(ArgumentGroup):
     no_float64: bool = option(
         "--no-float64",
         is_flag=True,
-        help="Leave out what others are judged by: the run in float64, and the network's program.",
+        help="Leave out the run in float64 and the network's program, by which other recordings are judged.",
     )
 
 
@@ -47,7 +47,7 @@ class Recording(ArgumentGroup):
 def record(
     model: str, recording: Recording, how: Run, training: RecordedTraining, inputs: Seed, reports: Verbosity
 ) -> None:
-    """Run MODEL and write down what its Cells compute.
+    """Run MODEL, and record what its Cells compute.
 
     What crosses the boundaries of Cells is written to a folder, to be judged elsewhere or later. MODEL is a model file,
     as for parity run; its first inputs are used. Recorded are inputs, outputs and gradients of every Cell, parameters,

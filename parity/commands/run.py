@@ -48,7 +48,7 @@ class Counterpart(ArgumentGroup):
         "release (parity record, docs/recordings.md).",
     )
     names: str | None = option(
-        "--map", metavar="FILE", help="TOML file that says which Cell of that recording is which."
+        "--map", metavar="FILE", help="TOML file that pairs the Cells of that recording with those of MODEL."
     )
     round_trip: bool = option(
         "--round-trip", is_flag=True, help="Also judge the conversions converted back to torch modules."
@@ -61,14 +61,17 @@ class Processes(Provider):
 
     note = (
         "With --ranks, the model is compared with itself on several processes: DistributedDataParallel, fully_shard, "
-        "tensor parallel, or code of your own. Where each process is to get a part of the batch, which isn't known "
-        "from classes of torch, the file says splits_batch = True. --train-steps compares steps of training too."
+        "tensor parallel, or code of your own. If each process gets a part of the batch, and torch's classes "
+        "don't show that, define splits_batch = True in the file. --train-steps compares steps of training too."
     )
     ranks: int | None = option(
         "--ranks",
         type=click.IntRange(min=2),
         metavar="N",
-        help="Compare with N processes on this machine, on which parallelize(module, mesh) of the file puts the model.",
+        help=(
+            "Compare with N processes on this machine, over which the file's parallelize(module, mesh) "
+            "distributes the model."
+        ),
     )
 
 
@@ -117,7 +120,7 @@ def run(
     a whole, without its Cells.
 
     Several MODELs are judged one after another. The exit code is 1 if parity fails in one of them, or else that of the
-    first in which it isn't shown. --html then takes a folder, for a page on each and an overview, index.html.
+    first that couldn't be judged. --html then takes a folder, for a page on each and an overview, index.html.
     """
     options = judging.keywords(inputs.seed, processes.provider, limits.diagnose_seconds)
 

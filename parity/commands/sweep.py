@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -78,7 +77,7 @@ class Results(ArgumentGroup):
         "--changed-since", metavar="REV", help="Judge models again whose files have changed since a revision of git."
     )
     compare: bool = option(
-        "--compare", is_flag=True, help="Say what the second of two files of results says that the first doesn't."
+        "--compare", is_flag=True, help="Compare two files of results: which models have become worse, or better."
     )
 
 
@@ -133,23 +132,25 @@ class Reports(ArgumentGroup):
     junit_file: str | None = option(
         "--junit", metavar="FILE", help="Write the results as JUnit XML, a test case for each model."
     )
-    verbose: bool = option("-v", "--verbose", is_flag=True, help="List every model in the summary; tracebacks too.")
+    verbose: bool = option(
+        "-v", "--verbose", is_flag=True, help="List every model in the summary, and show tracebacks."
+    )
 
 
 @command("sweep", cls=SweepCommand)
 @click.argument("models", metavar="MODEL... [-- OPTIONS OF PARITY RUN]", nargs=-1, required=True)
 def sweep(models: tuple[str, ...], results: Results, workers: Workers, reports: Reports, limits: CaseLimits) -> None:
-    """Judge many models by parity run, and keep the results.
+    """Judge many models with parity run, and keep the results.
 
     Each model is judged in a process of its own, and results are saved as they come.
 
-    MODEL is what parity run takes; or a folder, whose model files and ONNX files are meant, inner ones too; or
-    model.py:make_* or package.module:make_*, with * and ? for any text; or a file that defines cases(), which yields
-    names and functions, each of which returns a module and its inputs; or checks(), whose functions compare something
-    themselves and raise AssertionError.
+    MODEL is anything that parity run takes. A folder stands for the model files and ONNX files in it, and in folders
+    inside it. model.py:make_* and package.module:make_* stand for all functions with such names. A file may also define
+    cases(), which yields names and functions that return a module and its inputs, or checks(), which yields names and
+    functions that compare something themselves and raise AssertionError.
 
-    What has a result already isn't judged again, so an interrupted sweep goes on where it was. A model that hangs,
-    crashes or needs too much costs its own result alone.
+    A model that has a result isn't judged again, so an interrupted sweep continues where it stopped. A model that
+    hangs, crashes or needs too much costs only its own result.
 
     With --compare, the two MODELs are files of results: parity sweep --compare old.db new.db. Exit code 1 means that
     something got worse.
@@ -237,6 +238,7 @@ def _write(store: Store, results: Sequence[Result], origin: Origin, reports: Rep
 def _finish(results: Sequence[Result], origin: Origin, verbose: bool, output: str) -> NoReturn:
     """Print the summary, and exit with 1 if parity fails in a model, or else the code of the first without a result."""
     from ...runtime.memory import size_in_words
+    from ..report.detail import pluralize
     from ..report.html.page import MARKS
     from ..report.terminal import origin_lines
 
@@ -253,7 +255,7 @@ def _finish(results: Sequence[Result], origin: Origin, verbose: bool, output: st
     words = ", ".join(f"{counts[outcome]} {outcome}" for outcome in MARKS if counts[outcome])
     seconds, memory = sum(result.seconds for result in results), max((result.memory for result in results), default=0)
     took = f"{time_in_words(seconds)} of processes, {size_in_words(memory)} at most"
-    echo(f"{len(results)} models: {words}; {took}; in {output}")
+    echo(f"{pluralize(len(results), 'model')}: {words}; {took}; in {output}")
     if verbose:
         console = Console()
         print_lines(origin_lines(origin, console.width), console)
@@ -266,6 +268,8 @@ def _finish(results: Sequence[Result], origin: Origin, verbose: bool, output: st
 
 def _versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that matter and are installed."""
+    from importlib import metadata  # imports much, for which `--help` would wait
+
     versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:

@@ -36,7 +36,7 @@ class Reports(ArgumentGroup):
     """What is printed."""
 
     title = REPORTS
-    verbose: bool = option("-v", "--verbose", is_flag=True, help="Show every parameter; tracebacks too.")
+    verbose: bool = option("-v", "--verbose", is_flag=True, help="Show every parameter, and tracebacks.")
 
 
 @command("weights")

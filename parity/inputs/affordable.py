@@ -36,9 +36,9 @@ def require_affordable(program: Program, inputs: Sequence[Array], *, grads: bool
     if total > memory_size():
         raise UsageError(
             f"judging it on these inputs takes at least {size_in_words(total)}, {size_in_words(run_bytes)} of it for a "
-            f"run in float64; there is {size_in_words(memory_size())} of memory\n"
+            f"run in float64; this machine has {size_in_words(memory_size())} of memory\n"
             f"  the largest tensor is {largest}\n"
-            "  what to do: use smaller inputs, by --shape or --inputs"
+            "  what to do: use smaller inputs, with --shape or --inputs"
         )
     if any(node.op in LOOPS for node in program.nodes):
         with limit_trips(MAX_TRIPS):
@@ -55,7 +55,8 @@ def require_room_for_values(program: Program, inputs: Sequence[Array], *, sample
     total = sum(_count(value, sizes) for value in values) * FLOAT64.itemsize * samples
     if total > memory_size() // 2:
         raise UsageError(
-            f"keeping all of its values takes {size_in_words(total)}; there is {size_in_words(memory_size())} of memory"
+            f"keeping all of its values takes {size_in_words(total)}; this machine has "
+            f"{size_in_words(memory_size())} of memory"
         )
 
 

@@ -61,12 +61,17 @@ class Definitions:
         try:
             inspect.signature(function).bind(*parameters)
         except TypeError as error:
-            call = f"as {name}({', '.join(parameters)})" if parameters else "without arguments"
-            kind = f"the class {function.__name__}: {name}" if inspect.isclass(function) else name
             own = inspect.signature(function)
             if inspect.isclass(function):
-                what = f"make it: def {name}(): return {function.__name__}(...)"
-            elif parameters:
+                made = f"{function.__name__}(...)"
+                maker = "model" if name == function.__name__ else name
+                raise UsageError(
+                    f"{self.label}: `{name}` is the class {function.__name__}, which needs arguments: "
+                    f"{function.__name__}{own}\n"
+                    f"  what to do: write a function that makes the network: def {maker}(): return {made}"
+                ) from error
+            call = f"as {name}({', '.join(parameters)})" if parameters else "without arguments"
+            if parameters:
                 what = "give other parameters default values, or write another function that passes them"
             else:
                 what = (
@@ -74,7 +79,7 @@ class Definitions:
                     "forward calls it"
                 )
             raise UsageError(
-                f"{self.label}: `{name}` is called {call}, but it is {kind}{own}\n  what to do: {what}"
+                f"{self.label}: `{name}` is called {call}, but it is {name}{own}\n  what to do: {what}"
             ) from error
         except ValueError:  # no signature is known, as for some built-in functions
             pass
@@ -109,13 +114,13 @@ class Definitions:
         hint = "" if inspect.isfunction(value) else _hint(value)  # a function is to return the network
         if hint or not callable(value):
             raise UsageError(
-                f"{self.label}: `{name}` must be {needed}, or a function returning one, it is {_a(value)}{hint}"
+                f"{self.label}: `{name}` must be {needed}, or a function returning one; it is {_a(value)}{hint}"
             )
         result = self.call(name, value)
         network = accept(result)
         if network is None:
             raise UsageError(
-                f"{self.label}: {name}() must return {needed}, it returned {_a(result)}{_missing_return(result)}"
+                f"{self.label}: {name}() must return {needed}; it returned {_a(result)}{_missing_return(result)}"
                 f"{_hint(result)}"
             )
         return network
@@ -180,7 +185,7 @@ class Definitions:
         if inspect.isfunction(value):
             value = self.call(name, value)
         if value is not None and not isinstance(value, Mapping):
-            raise UsageError(f"{self.label}: `{name}` must be a dict or a function returning one, it is {_a(value)}")
+            raise UsageError(f"{self.label}: `{name}` must be a dict or a function returning one; it is {_a(value)}")
         return value
 
     def loss(self) -> Callable[[Any], Any] | None:
@@ -189,7 +194,7 @@ class Definitions:
         if function is None:
             return None
         if not callable(function):
-            raise UsageError(f"{self.label}: `loss` must be a function of the model's outputs, it is {_a(function)}")
+            raise UsageError(f"{self.label}: `loss` must be a function of the model's outputs; it is {_a(function)}")
         self._require_callable("loss", function, "outputs")
 
         def loss(outputs: Any) -> Any:

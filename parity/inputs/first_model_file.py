@@ -55,7 +55,7 @@ def first_model_file(target: str) -> FirstModelFile:
     make: Any = getattr(open_source(head), name, None)
     is_class = inspect.isclass(make)
     if not callable(make) or (is_class and not issubclass(make, nn.Module)):
-        raise UsageError(f"{visible_name(head)} has no torch module {name}")
+        raise UsageError(f"{visible_name(head)} defines no torch module {name}")
     missing = required_parameters(make)
     draws = None if missing else _guess(target, name, make)
     parameters = required_parameters(make.forward)[1:] if is_class else []
@@ -70,7 +70,7 @@ def _guess(target: str, name: str, make: Callable[..., Any]) -> list[Draw] | Non
     with report_user_errors(target, f"when {name}() was called"):
         network = make()
     if kind_of(network) is not Kind.MODULE:
-        raise UsageError(f"{name}() must return a torch module, it returned {type(network).__name__}")
+        raise UsageError(f"{name}() must return a torch module; it returned {type(network).__name__}")
     return guess_inputs(network)
 
 

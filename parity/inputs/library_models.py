@@ -139,7 +139,7 @@ def _may_be_a_model(name: str) -> bool:
 
 
 def _did_you_mean(name: str, others: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(others), n=2)
+    close = difflib.get_close_matches(name, list(others), n=2, cutoff=0.75)
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 

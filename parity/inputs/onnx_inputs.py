@@ -108,7 +108,7 @@ def read_declared_inputs(path: str, shapes: Shapes | None = None, inputs: str | 
         return replace(declared, ranked=False)
     names = ", ".join(value.name for value in declared.values)
     raise UsageError(
-        f"{path} declares no number of dimensions for all of its inputs ({names}), and runs with none of those that "
+        f"{path} doesn't say how many dimensions some of its inputs ({names}) have, and runs with none of those that "
         f"were tried\n  what to do: give the shapes, --shape NAME=2,3, or arrays by input name, --inputs arrays.npz"
     )
 

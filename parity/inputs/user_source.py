@@ -46,13 +46,13 @@ def require_source(path: Path) -> None:
         raise UsageError(no_such_file(path))
     if path.suffix in PICKLES:
         raise UsageError(
-            f"{path} says nothing of its inputs, and reading it may run any code\n  what to do: if you trust it, write "
-            f"a model file: def model(): return torch.jit.load({str(path)!r}), and def inputs(); a checkpoint without "
-            "a network is loaded into one there"
+            f"{path} doesn't describe its inputs, and reading it could run any code\n"
+            "  what to do: if you trust it, write a model file: def model(): return "
+            f"torch.jit.load({str(path)!r}), and def inputs(); a checkpoint without a network is loaded into one there"
         )
     if kind_of_path(path) is Kind.WEIGHTS:
         raise UsageError(
-            f"{path} holds weights, and no network\n"
+            f"{path} holds weights, but no network\n"
             "  what to do: write a model file: def model(), which makes the network and loads them, and def inputs()"
         )
     if path.suffix == ".onnx":
@@ -72,7 +72,7 @@ def no_such_file(path: Path, endings: Sequence[str] = (".py",)) -> str:
     names: dict[str, list[str]] = {}  # by what is before the ending, which is alike in all
     for file in (file for ending in endings for file in path.parent.glob(f"*{ending}")):
         names.setdefault(file.stem, []).append(file.name)
-    close = [name for stem in difflib.get_close_matches(path.stem, names, n=3) for name in names[stem]]
+    close = [name for stem in difflib.get_close_matches(path.stem, names, n=3, cutoff=0.66) for name in names[stem]]
     hint = f"; did you mean {' or '.join(str(path.with_name(name)) for name in close)}?" if close else ""
     return f"no such file: {path}{hint}"
 

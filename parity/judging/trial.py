@@ -111,7 +111,7 @@ class Trial:
             chosen = " ".join(
                 [*(f"--only {glob}" for glob in options.only), *(f"--skip {glob}" for glob in options.skip)]
             )
-            raise UsageError(f"no Cell is left by {chosen}; see the paths with: parity inspect")
+            raise UsageError(f"no Cell is left by {chosen}: parity inspect MODEL shows their paths")
 
         self.prober = None
         if options.probe and isinstance(reference, GivesInputs):

@@ -79,7 +79,7 @@ class Cause:
         if self.kind == "precision":
             return "without that, in float64, the Cell agrees with the reference"
         what = "outputs and gradients" if self.gradients else "outputs"
-        change = "with that" if self.together == 1 else f"with all {self.together} causes"
+        change = {1: "with that", 2: "with both causes"}.get(self.together, f"with all {self.together} causes")
         how = f"to {self.error:.0e}" if self.error else "exactly"
         if self.calls:
             before = "a call" if self.calls == 1 else f"{self.calls} calls"

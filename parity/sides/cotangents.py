@@ -31,7 +31,7 @@ def loss_gradients(loss: Callable[[Any], torch.Tensor], result: Any, outputs: li
     value = loss(result)
     if not isinstance(value, torch.Tensor) or value.numel() != 1:
         description = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
-        raise UsageError(f"loss(outputs) must return a scalar tensor, it returned {description}")
+        raise UsageError(f"loss(outputs) must return a scalar tensor; it returned {description}")
     require_gradient(value)
     differentiable = [out for out in outputs if out.requires_grad]
     gradients: tuple[torch.Tensor | None, ...] = ()

@@ -68,7 +68,7 @@ def keep_dtypes_if_needed(
     KEEPING_DTYPES.discard(module)
     if in_onnxruntime and _runs(module, args, kwargs, None, None, train):
         raise UsageError(
-            f"the model runs as it is, with weights in {dtypes}, but it can't be judged so: its code casts to a dtype "
+            f"the model runs with weights in {dtypes}, but it can't be judged that way: its code casts to a dtype "
             f"of its own, and doesn't run with weights in {working_dtype}\n"
             "  what to do: cast to the dtype of the weights instead, as in x.to(self.linear.weight.dtype)"
         )

@@ -69,6 +69,8 @@ def new_folder(path: str | PathLike[str]) -> Iterator[Path]:
 
 def make_folder(path: str | PathLike[str]) -> None:
     """Make a folder and those around it, unless it is there; raise `UsageError` if that fails."""
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise UsageError(f"can't write {path}: it is a file; give the name of a folder")
     with _as_usage_errors(path):
         Path(path).mkdir(parents=True, exist_ok=True)
 

@@ -182,7 +182,7 @@ def _entry(key: str, value: Any, where: str) -> MapEntry:
         )
     if "drop" in form:
         if form != {"drop": True}:
-            raise UsageError(f"{where}: {key!r}: a drop is {{ drop = true }} alone, given {value!r}")
+            raise UsageError(f"{where}: {key!r}: a drop is only {{ drop = true }}, given {value!r}")
         return MapEntry(key, ())
     to, transpose, unit_axis = form.get("to", key), form.get("transpose"), form.get("expand_dims")
     names = (to,) if isinstance(to, str) else tuple(to) if isinstance(to, list) else ()

@@ -211,8 +211,8 @@ def test_an_onnx_file_of_another_name_is_one_for_every_command(tmp_path: Path) -
         (["compare", "nets.onnx", "net.py"], "no such file: nets.onnx; did you mean net.py?"),
         (["run", "absent.onnx"], "no such file: absent.onnx\n"),  # not m.onnx, which only ends alike
         (["run", "absent", "--train-steps", "1"], "no such file: absent\n"),
-        (["run", "w.safetensors"], "w.safetensors holds weights, and no network\n  what to do: write a model file"),
-        (["compare", "net.py", "w.ckpt"], "w.ckpt holds weights, and no network\n  what to do: write a model file"),
+        (["run", "w.safetensors"], "w.safetensors holds weights, but no network\n  what to do: write a model file"),
+        (["compare", "net.py", "w.ckpt"], "w.ckpt holds weights, but no network\n  what to do: write a model file"),
         (["weights", "net.py", "-o", "o.ckpt"], "(.pt, .pth, .bin, .safetensors, .ckpt), given a model file"),
         (["weights", "folder", "-o", "o.ckpt"], "given the folder folder\n  what to do: give one of its files"),
         (["weights", "absent", "-o", "o.ckpt"], "given absent, which isn't there"),

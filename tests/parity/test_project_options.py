@@ -116,7 +116,7 @@ def test_inputs_of_the_project_are_read(folder: Path) -> None:
         ("[tool.parity.run]\nsteps = 1\n", "[tool.parity.run] has no option steps"),
         ("[tool.parity]\nno-grad = 1\n", "no-grad needs true or false, given 1"),
         ("[tool.parity]\nseed = true\n", "seed needs a value, not a flag, given True"),
-        ("[tool.parity.run]\nonly = [[1]]\n", "only needs a list of texts"),
+        ("[tool.parity.run]\nonly = [[1]]\n", "only needs a list of strings"),
         ('[tool.parity]\nseed = "x"\n', "'x' is not a valid integer"),
         ("[tool\n", "pyproject.toml: "),
         ("[tool]\nparity = 3\n", "[tool.parity] must be a table of options"),

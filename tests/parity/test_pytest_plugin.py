@@ -432,7 +432,7 @@ def test_a_folder_for_pages_that_cannot_be_made(pytester: pytest.Pytester) -> No
     (pytester.path / "pages").write_text("a file")
     result = pytester.runpytest_inprocess("--parity-html", "pages", "parity_net.py")
     result.assert_outcomes(failed=8)
-    result.stdout.fnmatch_lines(["*can't write *pages: File exists*"])
+    result.stdout.fnmatch_lines(["*can't write *pages: it is a file*"])
 
 
 ASSERTION = """

@@ -657,7 +657,7 @@ def test_a_step_that_begins_anew_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
         ({"frozen": ["nothing.*"]}, "matches no Parameter"),
         ({"frozen": ["*"]}, "nothing to train"),
         ({"dtype": "int8"}, "dtype must be one of"),
-        ({"loss": lambda outputs: outputs}, r"must return a scalar tensor, it returned float32\[7, 2\]"),
+        ({"loss": lambda outputs: outputs}, r"must return a scalar tensor; it returned float32\[7, 2\]"),
         ({"loss": lambda outputs: outputs.sum() * torch.inf}, "the loss of step 1 is -?(inf|nan) in torch"),
         ({"loss": lambda outputs: outputs.detach().sum()}, "no tensor with a gradient"),
     ],

@@ -177,7 +177,7 @@ def read_index(folder: Path, parts: Callable[[], list[dict[str, Any]]]) -> Index
     try:
         if path.stat().st_size > MAX_INDEX_BYTES:
             raise UsageError(
-                f"{path} has {path.stat().st_size} bytes, more than an index of {MAX_INDEX_BYTES} may have"
+                f"{path} has {path.stat().st_size} bytes; the index of a recording has at most {MAX_INDEX_BYTES}"
             )
         data = json.loads(path.read_bytes())
     except OSError as error:

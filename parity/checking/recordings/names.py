@@ -165,7 +165,7 @@ def _line(key: str, value: Any, table: str, path: str) -> Line:
     takes = not (is_cell and form.get("input") is False)
     texts = {name: form.get(name, "") for name in (name_of, "output", *(["input"] if takes else []))}
     if not all(isinstance(text, str) for text in texts.values()):
-        raise UsageError(f"{where}: needed texts, given {value!r}")
+        raise UsageError(f"{where}: needed strings, given {value!r}")
     candidate, bracket, index = texts[name_of].partition("[")
     index = texts["output"] or bracket + index
     transpose = form.get("transpose", [])
@@ -177,7 +177,7 @@ def _line(key: str, value: Any, table: str, path: str) -> Line:
     inputs = View(parse_index(texts.get("input", ""), where), axes, reshapes=True) if is_cell else WHOLE
     is_prefix = key.endswith(".") or key == ""
     if is_prefix and (not isinstance(value, str) or not (candidate.endswith(".") or candidate == "") or index):
-        raise UsageError(f"{where}: a prefix, which ends in a dot, is another prefix, given {value!r}")
+        raise UsageError(f"{where}: a prefix, which ends in a dot, needs another prefix, given {value!r}")
     if key.count("*") < candidate.count("*"):
         raise UsageError(f"{where}: {candidate!r} has more `*`: each stands for the same text on both sides")
     return Line(key, candidate, View(parse_index(index, where), axes, reshapes=True), inputs if takes else None, where)

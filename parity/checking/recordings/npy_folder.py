@@ -43,7 +43,7 @@ def read_folder(folder: Path) -> tuple[Index, Shards]:
         cell, _, call = (path.parent.name if path.parent != folder else "").partition("@")
         if match is None or match[1] not in ROLES or not (call == "" or re.fullmatch("[0-9]{1,9}", call)):
             raise UsageError(
-                f"{path}: the name says nothing: needed CELL/ROLE.NAME.npy, such as layers.0/output.0.npy, or "
+                f"{path}: the name of the file must be CELL/ROLE.NAME.npy, such as layers.0/output.0.npy, or "
                 f"parameter.NAME.npy; the roles are {', '.join(ROLES)}"
             )
         role, slot = match[1], match[2] or "0"
@@ -81,6 +81,6 @@ class _Arrays(Shards):
         except (OSError, ValueError, EOFError) as error:
             raise UsageError(f"{path} isn't an array of numbers: {error}") from error
         if array.dtype.name not in CODES:
-            raise UsageError(f"{path}: arrays of {array.dtype} can't be judged; there are {', '.join(CODES)}")
+            raise UsageError(f"{path}: arrays of {array.dtype} can't be judged; supported are {', '.join(CODES)}")
         self._arrays[name, ""] = np.asarray(array)
         return self._arrays[name, ""]

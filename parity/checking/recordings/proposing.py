@@ -112,7 +112,7 @@ def propose_names(
     supported = [name for name in everything if name in by_values]
     if not supported:
         raise UsageError(
-            "no Cell of one recording returned what one of the other did: were they recorded on the same inputs, with "
+            "no two Cells of the recordings returned the same values: were they recorded on the same inputs, with "
             "the same weights?"
         )
     unsupported = [name for name in everything if name not in by_values]

@@ -146,10 +146,10 @@ class Shards:
             try:
                 part = json.loads(metadata.get(FORMAT, "{}"))
             except (ValueError, RecursionError) as error:
-                raise UsageError(f"{path}: what it says of its tensors isn't JSON: {error}") from error
+                raise UsageError(f"{path}: its header isn't JSON: {error}") from error
             lists = part.values() if isinstance(part, dict) else [None]
             if not all(isinstance(entries, list) for entries in lists):
-                raise UsageError(f"{path}: what it says of its tensors isn't an index")
+                raise UsageError(f"{path}: its header isn't a table of tensors")
             parts.append(part)
         return parts
 

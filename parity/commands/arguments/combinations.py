@@ -106,7 +106,7 @@ COMBINATIONS: tuple[Excludes | Needs, ...] = (
     # What is exported
     Needs(("parity export",), ("--output", "--bundle"), "it writes a file or a folder"),
     Excludes(("--output",), ("--bundle",), "a bundle is a folder, which has the file in it"),
-    Excludes(_PRECISIONS, _PRECISIONS, "each says in what the file computes"),
+    Excludes(_PRECISIONS, _PRECISIONS, "each chooses the number format of the file"),
     Needs(("--calibrate",), ("--int8", "--int4"), "the ranges of quantized values are taken from its inputs"),
     Needs(("--sensitivity", "--budget"), ("--calibrate",), "errors are measured on its inputs"),
     Excludes(("--sensitivity", "--budget"), ("--int4",), "the errors of Cells are measured in 8 bits"),

@@ -40,8 +40,10 @@ class Target(ArgumentGroup):
     bundle: str | None = option(
         "--bundle",
         metavar="FOLDER",
-        help="Write a new folder instead: the model, inputs and outputs of torch, a card, and programs in Python, "
-        "JavaScript and C++ that say, where it runs, whether it is still the same network.",
+        help=(
+            "Write a new folder instead: the model, torch's inputs and outputs, a model card, and programs in "
+            "Python, JavaScript and C++ that check on the target whether it is still the same network."
+        ),
     )
     opset: int | None = option(
         "--opset",
@@ -110,8 +112,10 @@ class Precision(ArgumentGroup):
     int8: bool = option(
         "--int8",
         is_flag=True,
-        help="Write it with weights of 8 bits per channel: with --calibrate, activations have 8 bits too; otherwise "
-        "they are quantized as they come, in products of matrices, lookups and LSTMs alone.",
+        help=(
+            "Write it with weights of 8 bits per channel: with --calibrate, activations have 8 bits too; "
+            "otherwise they are quantized when the file runs, and only in matrix products, lookups and LSTMs."
+        ),
     )
     int4: bool = option(
         "--int4",
@@ -129,13 +133,16 @@ class Precision(ArgumentGroup):
         "--budget",
         metavar="ERROR",
         callback=_parse_budget,
-        help="Keep Cells in float32, with as few weights as are found, until an error holds: 'outputs 1%' of their "
+        help="Keep Cells in float32, with as few weights as possible, until the error is at most 'outputs 1%' of their "
         "norm, 'loss 0.5%', or 'top1 0.2%' of rows whose largest element is another.",
     )
     sensitivity: bool = option(
         "--sensitivity",
         is_flag=True,
-        help="Also say what --int8 costs each Cell at the outputs, and in loss() of the model file, on --calibrate.",
+        help=(
+            "Also measure how much --int8 in each Cell changes the outputs and the model file's loss(), on the "
+            "inputs of --calibrate."
+        ),
     )
 
     @property

@@ -78,7 +78,7 @@ class Judging(JudgedDtype, Tolerances, Selection):
     """How two networks are judged that run here."""
 
     probe: bool | None = probe_option(default=None)
-    strict: bool = option("--strict", is_flag=True, help="Fail if the sides are divided into Cells differently, too.")
+    strict: bool = option("--strict", is_flag=True, help="Fail also if the sides are divided into Cells differently.")
     fail_fast: bool = option("--fail-fast", is_flag=True, help="Stop at the first failing Cell.")
 
     def keywords(self, seed: int, provider: str, diagnose_seconds: float | None) -> OptionKeywords:
@@ -152,8 +152,8 @@ class Inputs(InputArrays, InputShapes, Seed):
 
 
 TRAIN_OR_EVAL = (
-    "Run in train mode (batch statistics, dropout, buffer updates), or with all parts in eval mode. Default: eval "
-    "mode, but a model with parts in both modes as it is."
+    "Run in train mode (batch statistics, dropout, buffer updates), or with all parts in eval mode. Default: "
+    "eval mode; a model with parts in both modes keeps them."
 )
 
 
@@ -199,7 +199,7 @@ class Verbosity(ArgumentGroup):
 
     title = REPORTS
     verbose: bool = option(
-        "-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too."
+        "-v", "--verbose", is_flag=True, help="Show every Cell, every failing check, and tracebacks."
     )
 
 
@@ -207,7 +207,7 @@ class Verbosity(ArgumentGroup):
 class ReportVerbosity(Verbosity):
     """How much of a report is printed."""
 
-    quiet: bool = option("-q", "--quiet", is_flag=True, help="Print the verdict and the first cause alone.")
+    quiet: bool = option("-q", "--quiet", is_flag=True, help="Print only the verdict and the first cause.")
 
 
 @dataclass(frozen=True)
@@ -264,8 +264,10 @@ class CauseSearch(ArgumentGroup):
         "--diagnose-seconds",
         type=_AT_LEAST_0,
         metavar="SECONDS",
-        help="Cut the search for the causes of failures after this time; 0 for none. It is bounded by what it "
-        "computes, and the report says if it was cut. Default: 600 s.",
+        help=(
+            "Stop looking for the causes of failures after this time; 0 looks for none. The report says if the "
+            "search was stopped. Default: 600 s."
+        ),
     )
 
 

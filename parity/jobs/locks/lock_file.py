@@ -102,7 +102,7 @@ def read_lock(path: str | PathLike[str]) -> Lock:
     if not file.is_file():
         raise UsageError(f"there is no lock file {path}\n  what to do: parity lock MODEL writes it")
     if file.stat().st_size > LARGEST:
-        raise UsageError(f"{path} has {file.stat().st_size} bytes, and a lock file at most {LARGEST}")
+        raise UsageError(f"{path} has {file.stat().st_size} bytes; a lock file has at most {LARGEST}")
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -112,7 +112,9 @@ def read_lock(path: str | PathLike[str]) -> Lock:
         raise UsageError(f"{path} isn't a lock file: it doesn't say that its format is {FORMAT}")
     if data.get("version") != VERSION:
         version = visible_text(str(data.get("version")))[:40]
-        raise UsageError(f"{path} is of version {version} of the format, and this is for {VERSION}: {_AGAIN}")
+        raise UsageError(
+            f"{path} has version {version} of the format, and this release reads version {VERSION}: {_AGAIN}"
+        )
     try:
         versions = {str(name): str(version) for name, version in data["versions"].items()}
         return Lock(versions, [_snapshot(model) for model in data["models"]])
@@ -157,7 +159,7 @@ def _snapshot(data: Any) -> Snapshot:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > 10_000:
-        raise TypeError(f"needed a text, given {str(value)[:40]}")
+        raise TypeError(f"needed a string, given {str(value)[:40]}")
     return value
 
 

@@ -199,7 +199,7 @@ class _Run:
                 f"judging the Cell {part.path} on these inputs takes about {size_in_words(needed)} of memory, "
                 f"{size_in_words(needed - part.size - BASE)} of it for values that it computes; "
                 f"{size_in_words(self.memory)} are allowed\n"
-                "  what to do: use smaller inputs, or allow more by --memory"
+                "  what to do: use smaller inputs, or allow more with --memory"
             )
         return program, moved
 
@@ -236,7 +236,7 @@ class _Run:
         """
         if not reports:
             chosen = [f"--only {glob}" for glob in self.options.only] + [f"--skip {glob}" for glob in self.options.skip]
-            raise UsageError(f"no Cell is left by {' '.join(chosen)}; see the paths with: parity inspect")
+            raise UsageError(f"no Cell is left by {' '.join(chosen)}: parity inspect MODEL shows their paths")
         cells = {path: cell for report in reports for path, cell in report.cells.items()}
         if "" in cells:
             cells[""].comparisons = [c for c in cells[""].comparisons if c.feeding == "isolated" or c.status != PASS]

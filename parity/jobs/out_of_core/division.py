@@ -38,7 +38,7 @@ def require_base(memory: int) -> None:
     """Raise `UsageError` unless there is memory left beside Python with torch and ONNX Runtime."""
     if memory <= BASE:
         raise UsageError(
-            f"{size_in_words(memory)} of memory are too few: Python with torch and ONNX Runtime takes "
+            f"{size_in_words(memory)} of memory is too little: Python with torch and ONNX Runtime takes "
             f"{size_in_words(BASE)} alone; allow at least 1 GB"
         )
 
@@ -93,7 +93,7 @@ def _parts(path: str, module: torch.nn.Module, room: int, each: int, selects: Ca
         raise UsageError(
             f"{name} has {count}, and judging it takes about {size_in_words(own_size + BASE)} of memory; "
             f"{size_in_words(room + BASE)} are allowed\n"
-            "  what to do: allow more by --memory, compare outputs alone by --no-grad, or leave it out by --skip"
+            "  what to do: allow more with --memory, compare outputs alone with --no-grad, or leave it out with --skip"
         )
     for name, child in module.named_children():
         yield from _parts(f"{path}.{name}" if path else name, child, room, each, selects)

@@ -157,7 +157,7 @@ def parallelize(user_file: ModelFile, module: torch.nn.Module, ranks: int) -> tu
     parallel = module if result is None else result
     if kind_of(parallel) is not Kind.MODULE:
         raise UsageError(
-            f"{user_file.name}: parallelize(module, mesh) must return an nn.Module, it returned "
+            f"{user_file.name}: parallelize(module, mesh) must return an nn.Module; it returned "
             f"{type(parallel).__name__}"
         )
     if user_file.splits_batch is not None:

@@ -84,7 +84,7 @@ def record(
     require_new_folder(path)
     chosen, stages = from_keywords(Options, record, options), progress or NoProgress()
     if not any(chosen.selects(path) for path, _ in module.named_modules()):
-        raise UsageError("no Cell is left by `only` and `skip`; see the paths with: parity inspect")
+        raise UsageError("no Cell is left by `only` and `skip`: parity inspect MODEL shows their paths")
     args, keywords = as_arguments(args, kwargs)
     if training is not None and chosen.train is None:
         chosen = replace(chosen, train=True)

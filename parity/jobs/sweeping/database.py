@@ -55,7 +55,7 @@ def connect(path: Path, *, read_only: bool) -> tuple[sqlite3.Connection, Budget]
     journal = path.with_name(f"{path.name}-journal")
     if journal.exists() or journal.is_symlink():
         raise UsageError(
-            f"beside {path} there is {journal.name}, of a write that didn't end\n"
+            f"beside {path} there is {journal.name}, left by a write that didn't finish\n"
             f"  what to do: remove {journal.name}, or give another file"
         )
     mode = "ro" if read_only else "rwc"
@@ -90,7 +90,7 @@ def only_writer(path: Path) -> Iterator[None]:
     """
     lock = path.with_name(f"{path.name}-writer")  # beside -wal and -shm, which SQLite makes
     if lock.is_symlink() or (lock.exists() and (not lock.is_file() or lock.stat().st_size)):
-        raise UsageError(f"{lock} is in the way, whose name a sweep into {path} needs: give another file with -o")
+        raise UsageError(f"a sweep into {path} needs the name {lock}, which is taken: give another file with -o")
     connection = None
     try:
         connection = sqlite3.connect(lock, timeout=0, isolation_level=None)
@@ -99,7 +99,9 @@ def only_writer(path: Path) -> Iterator[None]:
         if connection is not None:
             connection.close()
         if "locked" in str(error):
-            raise UsageError(f"another sweep writes {path}: wait for its end, or give another file with -o") from error
+            raise UsageError(
+                f"another sweep is writing {path}: wait until it ends, or give another file with -o"
+            ) from error
         raise UsageError(f"can't write {path}: {error}") from error
     try:
         yield

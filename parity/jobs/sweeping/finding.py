@@ -14,6 +14,7 @@ from pathlib import Path
 from ....runtime.errors import UsageError
 from ....runtime.visible import visible_name, visible_text
 from ...inputs.generated_cases import CASES, CHECKS
+from ...inputs.user_source import no_such_file
 from ...sides.kinds import LIBRARY_MODEL, PROGRAMS
 from .limits import Limits, run_limited
 
@@ -68,6 +69,8 @@ def _models(source: str) -> Iterator[str]:
         yield from _listed(head, factory)
     elif path.suffix == ".py" and path.is_file() and (names := _defined_names(path)) and _has_cases(names):
         yield from _listed(source, "")
+    elif ":" not in source and not path.exists():
+        raise UsageError(no_such_file(path, (".py", ".onnx")))
     else:
         yield source
 

@@ -61,7 +61,7 @@ class Store:
 
         Raises:
             UsageError: the file isn't the results of a sweep, was made with other options or by another version of the
-                format, or another sweep writes it.
+                format, or another sweep is writing it.
         """
         with only_writer(path):
             is_new = not path.exists() or not path.stat().st_size
@@ -191,7 +191,7 @@ def _require_format(connection: sqlite3.Connection, path: Path) -> dict[str, str
         if has_schema(connection, _TABLES):
             about = dict(connection.execute("SELECT name, value FROM about LIMIT 10"))
     if about.get("format") != FORMAT or not all(isinstance(value, str) for value in about.values()):
-        raise UsageError(f"{path} isn't the results of a sweep: give the name of a new file, or of one that it wrote")
+        raise UsageError(f"{path} isn't the results of a sweep: give a new file, or one that parity sweep wrote")
     if about.get("version") != str(VERSION):
         version = visible_name(about.get("version", "none"))[:40]
         raise UsageError(

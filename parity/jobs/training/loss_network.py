@@ -132,7 +132,7 @@ def loss_program(
         raise UsageError(f"{under_autocast(dtype)}{error}") from error
     if program.result != tree.TENSOR or program.outputs[0].type.sizes not in ((), (1,)):
         types = ", ".join(str(value.type) for value in program.outputs) or "no tensor"
-        raise UsageError(f"loss(outputs) must return a scalar tensor, it returned {types}")
+        raise UsageError(f"loss(outputs) must return a scalar tensor; it returned {types}")
     parameters = {
         _outside(name): replace(item, aliases=tuple(map(_outside, item.aliases)))
         for name, item in program.parameters.items()

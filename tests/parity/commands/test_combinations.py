@@ -155,7 +155,7 @@ def test_a_planted_row_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         ("export a.py", "parity export needs -o FILE or --bundle FOLDER: it writes a file or a folder"),
         (
             "export a.py -o b --fp16 --int8 --int4",
-            "--fp16, --int8 and --int4 can't be combined: each says in what the file computes",
+            "--fp16, --int8 and --int4 can't be combined: each chooses the number format of the file",
         ),
         (
             "run a.py --lr 1 --optimizer sgd",

@@ -87,9 +87,9 @@ def test_what_is_not_known_is_marked(tmp_path: Path, target: str, points: str, l
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        (":Absent", "has no torch module Absent"),
-        (":NUMBER", "has no torch module NUMBER"),
-        (":five", "five() must return a torch module, it returned int"),
+        (":Absent", "defines no torch module Absent"),
+        (":NUMBER", "defines no torch module NUMBER"),
+        (":five", "five() must return a torch module; it returned int"),
         ("", "needed a class, package.module:Class or file.py:Class"),
     ],
 )
@@ -106,7 +106,7 @@ def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "parity_images.py").write_text("mine\n")
     result = _init(tmp_path, ":Images")
     assert result.exit_code == 2
-    assert "is there already; -o gives another name" in result.output.replace("\n", " ")
+    assert "exists already; give another name with -o" in result.output.replace("\n", " ")
     assert (tmp_path / "parity_images.py").read_text() == "mine\n"
 
 

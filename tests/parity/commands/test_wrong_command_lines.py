@@ -23,10 +23,10 @@ from cellbridge.runtime.errors import UsageError
     [
         (["run", "--trian", "x.py"], "error: no such option: --trian; did you mean --train?\n  parity run -h shows"),
         (["run", "--qqqq", "x.py"], "error: no such option: --qqqq\n  parity run -h shows"),
-        (["rnu", "x.py"], "error: no such command 'rnu'. Did you mean 'run'?\n  parity -h shows"),
+        (["rnu", "x.py"], "error: no such command 'rnu'; did you mean run?\n  parity -h shows"),
         (["run"], "error: missing argument 'MODEL...'\n  parity run -h shows"),
         (["run", "x.py", "--dtype", "float8"], "error: invalid value for '--dtype': 'float8' is not one of"),
-        (["compare", "a", "b", "c"], "error: got unexpected extra argument (c)\n  parity compare -h shows"),
+        (["compare", "a", "b", "c"], "error: unexpected argument: c\n  parity compare -h shows"),
         (["sweep", "nothere/"], "error: no such folder: nothere/"),
     ],
 )
@@ -42,7 +42,10 @@ def test_wrong_command_lines(line: list[str], message: str, tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("model = torch.nn.Linear", "it is the class Linear: .*what to do: make it: def model.*: return Linear"),
+        (
+            "model = torch.nn.Linear",
+            "is the class Linear, which needs arguments: .*what to do: write .*def model.*: return Linear",
+        ),
         ("model = lambda x: x", "it is model.x.\n.*if it is the network itself, write a torch.nn.Module"),
         ("def model(width): return torch.nn.Linear(width, 1)", "give its parameters default values"),
     ],

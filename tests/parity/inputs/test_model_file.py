@@ -316,12 +316,12 @@ def test_no_inputs(write: Write) -> None:
 )
 def test_model_returns_something_else(write: Write, returned: str, ending: str) -> None:
     message = refused(write(GOOD.replace("nn.Linear(3, 2)", returned)))
-    assert message == f"net.py: model() must return an nn.Module, {ending}"
+    assert message == f"net.py: model() must return an nn.Module; {ending}"
 
 
 def test_model_is_something_else(write: Write) -> None:
     message = refused(write("model = {}\ninputs = ()"))
-    assert message == "net.py: `model` must be an nn.Module, or a function returning one, it is a dict"
+    assert message == "net.py: `model` must be an nn.Module, or a function returning one; it is a dict"
 
 
 def test_a_factory_that_needs_arguments(write: Write) -> None:
@@ -352,7 +352,7 @@ def test_inputs_raise(write: Write) -> None:
 
 def test_loss_is_no_function(write: Write) -> None:
     assert (
-        refused(write(GOOD + "\nloss = 3")) == "net.py: `loss` must be a function of the model's outputs, it is an int"
+        refused(write(GOOD + "\nloss = 3")) == "net.py: `loss` must be a function of the model's outputs; it is an int"
     )
 
 

@@ -137,7 +137,7 @@ def test_names_that_are_hostile_are_data(tmp_path: Path) -> None:
 
 def test_arrays_with_names_that_say_nothing_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.ones(3))
-    with pytest.raises(UsageError, match=r"the name says nothing: needed CELL/ROLE\.NAME\.npy"):
+    with pytest.raises(UsageError, match=r"the name of the file must be CELL/ROLE\.NAME\.npy"):
         parity.judge(tmp_path, tmp_path)
 
 

@@ -169,8 +169,8 @@ def test_what_the_quantizer_refuses(net: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--int8", "--fp16"], "each says in what the file computes"),
-        (["--bf16", "--fp16"], "each says in what the file computes"),
+        (["--int8", "--fp16"], "each chooses the number format of the file"),
+        (["--bf16", "--fp16"], "each chooses the number format of the file"),
         (["--calibrate", "data.npz"], "--calibrate needs --int8 or --int4"),
         (["--int8", "--sensitivity"], "--sensitivity needs --calibrate FILE: errors are measured on its inputs"),
         (["--int8", "--budget", "loss 1%"], "--budget needs --calibrate FILE: errors are measured on its inputs"),
@@ -251,6 +251,6 @@ def test_weights_of_4_bits(tmp_path: Path) -> None:
     assert [node.op_type for node in onnx.load(output).graph.node] == ["MatMulNBits", "Add"]
     done = CliRunner().invoke(main, [*run, "--int8"])
     assert done.exit_code == 2
-    assert "each says in what the file computes" in done.output
+    assert "each chooses the number format of the file" in done.output
     done = CliRunner().invoke(main, [*run, "--calibrate", str(tmp_path / "data.npz"), "--sensitivity"])
     assert done.exit_code == 2

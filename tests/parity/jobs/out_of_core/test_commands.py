@@ -107,7 +107,7 @@ def test_other_commands_have_the_weights_too(large: Path) -> None:
         (("run", "--memory", "much"), "needed a size such as 500MB or 4GB, given 'much'"),
         (("run", "--memory", "8GB", "--round-trip"), "--memory can't be combined with --round-trip"),
         (("run", "--memory", "8GB", "--train-steps", "2"), "--memory can't be combined with --train-steps"),
-        (("run", "--memory", "1KB"), "1 KB of memory are too few: Python with torch and ONNX Runtime takes 800 MB"),
+        (("run", "--memory", "1KB"), "1 KB of memory is too little: Python with torch and ONNX Runtime takes 800 MB"),
         (("export", "-o", "x.onnx", "--memory", "8GB", "--int8"), "--memory can't be combined with --int8"),
     ],
 )

@@ -170,7 +170,7 @@ def test_what_cannot_be_compared_is_said(tmp_path: Path, text: str, options: lis
     ("text", "message"),
     [
         ("def parallelize(module, mesh):\n    raise ValueError('no')\n", "ValueError: no"),
-        ("def parallelize(module, mesh):\n    return 3\n", "must return an nn.Module, it returned int"),
+        ("def parallelize(module, mesh):\n    return 3\n", "must return an nn.Module; it returned int"),
         (SOUND["DDP"] + "def inputs():\n    return (torch.randn(5, 6),)\n", "can't be split into 2 equal parts"),
     ],
 )

@@ -51,7 +51,13 @@ def test_each_model_is_judged_once(tmp_path: Path) -> None:
 
 
 def test_what_isnt_a_pattern_is_left_to_parity_run() -> None:
-    assert find_models(["there/is/none.py", "package.module:factory"]) == ["there/is/none.py", "package.module:factory"]
+    assert find_models(["package.module:factory"]) == ["package.module:factory"]
+
+
+def test_a_file_that_is_not_there_is_an_error() -> None:
+    """It gets no result that says so in the file of results."""
+    with pytest.raises(UsageError, match=r"no such file: there/is/none\.py"):
+        find_models(["package.module:factory", "there/is/none.py"])
     library = "hf:BertModel?hidden_size=128"  # its question mark is no pattern
     assert find_models([library]) == [library]
 
@@ -99,7 +105,7 @@ def test_a_generated_case_is_a_model_file(tmp_path: Path) -> None:
     [
         (CASES, "width 4", "has no case width 4; did you mean width 5"),
         (CASES, "never made", "ZeroDivisionError"),
-        ("def cases(): yield 'a', lambda: 3", "a", "must return the module and its inputs, it returned int"),
+        ("def cases(): yield 'a', lambda: 3", "a", "must return the module and its inputs; it returned int"),
         ("def cases(): yield 'a'", "a", "number 1 is str"),
         ("def cases(): yield 'b', len; raise ValueError('no more')", "a", "when cases\\(\\) was to yield number 2"),
         ("x = 1", "a", "defines no function cases"),

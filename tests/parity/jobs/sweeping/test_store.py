@@ -87,7 +87,7 @@ def test_a_killed_sweep_leaves_whole_results_and_no_lock(tmp_path: Path) -> None
 def test_only_one_sweep_writes(tmp_path: Path) -> None:
     with (
         Store.write(tmp_path / "s.db", RunOptions(), {}),
-        pytest.raises(UsageError, match="another sweep writes"),
+        pytest.raises(UsageError, match="another sweep is writing"),
         Store.write(tmp_path / "s.db", RunOptions(), {}),
     ):
         pass

@@ -226,7 +226,7 @@ def test_a_file_that_needs_too_much_memory_is_compared_at_its_outputs(monkeypatc
     report = parity.compare(module, own_export(module, args), args)
     assert report.ok
     assert report.sides == ["candidate"]
-    assert any("there is 1 KB of memory" in note for note in report.notes), report.notes
+    assert any("this machine has 1 KB of memory" in note for note in report.notes), report.notes
 
 
 @pytest.mark.parametrize("form", [lambda model: model, stripped])

@@ -133,16 +133,16 @@ cells = {"classifier": "head"}
 @pytest.mark.parametrize(
     ("replaced", "by", "message"),
     [
-        ("return Net()", "return TorchNet()", "cell() must return a Cell or a network in JAX, it returned a TorchNet"),
+        ("return Net()", "return TorchNet()", "cell() must return a Cell or a network in JAX; it returned a TorchNet"),
         (
             "return Net()",
             "Net()",
-            "cell() must return a Cell or a network in JAX, it returned None (is a `return` missing?)",
+            "cell() must return a Cell or a network in JAX; it returned None (is a `return` missing?)",
         ),
         (
             "def cell():\n    return Net()",
             "cell = 3",
-            "`cell` must be a Cell or a network in JAX, or a function returning one, it is an int",
+            "`cell` must be a Cell or a network in JAX, or a function returning one; it is an int",
         ),
         ("return Net()", "return Net()\ncells = {'conv': 'features.9'}", "there is no module at 'features.9'"),
         ("return Net()", "return Net()\nweights = 3", "`weights` must be a dict"),
