@@ -44,6 +44,9 @@ class Visitor:
         """A tensor comes out of the Cell."""
         return tensor
 
+    def changed_input(self, number: int) -> None:
+        """The Cell has changed one of its inputs in place, which it doesn't return: the caller's tensor is another."""
+
     def leave(self, number: int, module: torch.nn.Module) -> None:
         """The Cell has returned, or has raised what a Cell around it caught."""
 
@@ -79,6 +82,7 @@ def watch(
 
     A tensor that the visitor replaces must be a new one (a clone, not a view), so that each boundary crossing is a
     separate tensor. A module that changes such an input in place still does: the change is copied back when it returns.
+    If it returns that input, what follows takes the result that the visitor passes on, whichever name it has.
 
     Args:
         root: the network.
@@ -149,9 +153,7 @@ class _Watcher:
             if not _is_watching():
                 return None
             running = self._returning(module)
-            for original, visited, version in running.inputs:
-                if _version(visited) != version:
-                    original.copy_(visited)
+            changed = [(given, visited) for given, visited, version in running.inputs if _version(visited) != version]
             open_containers(result)
             leaves, spec = pytree.tree_flatten_with_path(result, is_leaf=None if is_root else is_stateful)
             values = [leaf for _, leaf in leaves]
@@ -162,10 +164,16 @@ class _Watcher:
             }
             self.visitor.returns(running.number, result, list(slots.values()))
             is_changed = False
+            passed: dict[int, torch.Tensor] = {}
             for position, (index, slot) in enumerate(slots.items()):
                 original = values[index]
-                values[index] = self.visitor.output(running.number, position, slot, original)
+                values[index] = passed[id(original)] = self.visitor.output(running.number, position, slot, original)
                 is_changed |= values[index] is not original
+            for given, visited in changed:
+                returned = passed.get(id(visited))
+                if returned is None:
+                    self.visitor.changed_input(running.number)
+                given.copy_(visited if returned is None or returned.shape != given.shape else returned)
             self.visitor.leave(running.number, module)
             return pytree.tree_unflatten(values, spec) if is_changed else None
 

@@ -80,6 +80,7 @@ class Boundaries:
         untracked: inputs and outputs without a gradient: nothing before them is trained, or they were detached.
         same: inputs of a call that are the same tensor as one before, by (path, index of the call); the root's are
             those that were given.
+        changing: calls that change one of their inputs in place and don't return it, by (path, index of the call).
         resolutions: resolution of the kernels that computed values, if known.
         unreturned: results of inner Cells, as paths and slots, that this side doesn't return, which is no failure.
         excused: what isn't judged on this side: values and gradients at boundaries, and ("parameter", name) for the
@@ -89,6 +90,7 @@ class Boundaries:
     sources: dict[Key, str] = field(default_factory=dict)
     untracked: set[Key] = field(default_factory=set)
     same: dict[tuple[str, int], dict[int, int]] = field(default_factory=dict)
+    changing: set[tuple[str, int]] = field(default_factory=set)
     resolutions: dict[Key, Resolution] = field(default_factory=dict)
     unreturned: Collection[tuple[str, str]] = ()
     excused: set[Key | tuple[str, str]] = field(default_factory=set)

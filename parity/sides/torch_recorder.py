@@ -136,6 +136,11 @@ class Recorder(Visitor):
         """Record, and return the replacement of, a tensor that leaves a Cell."""
         return self._cross(number, OUTPUT, OUTPUT_GRADIENT, self.output_names[position], tensor)
 
+    def changed_input(self, number: int) -> None:
+        """Record that a call changes a tensor of its caller."""
+        call = self.records.calls[number]
+        self.records.boundaries.changing.add((call.path, call.index))
+
     def leave(self, number: int, module: torch.nn.Module) -> None:
         """Put the shared parameters back."""
         self.running.pop()

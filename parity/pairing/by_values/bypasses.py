@@ -67,7 +67,8 @@ class _Bypasses:
                 self.ownership.calls[number].path for number in (0, *self._around(call)) if number != call
             )
         self._follow_back(list(polluted))
-        self.keys.update(key for call in self._unused() for key in self.ways[call, OUTPUT])
+        for call in (*self._unused(), *self._changing()):
+            self.keys.update(self.ways.get((call, OUTPUT), ()))
         return frozenset(self.keys), frozenset(self.paths)
 
     def _uses(self) -> Iterator[tuple[Value, int]]:
@@ -100,6 +101,17 @@ class _Bypasses:
         for number, key, value in self.ownership.events:
             if number and key.kind == OUTPUT and key in self.trained and value not in needed:
                 yield number
+
+    def _changing(self) -> Iterator[int]:
+        """Yield the calls whose result the module also takes from inside a Cell around them that doesn't return it.
+
+        An activation in place at the head of a block changes what the block is given, for the residual beside it, too.
+        """
+        for around in self.ownership.changing:
+            for call, given in self.given.items():
+                is_inside = call != around and self.ownership.is_inside(call, around)
+                if is_inside and not set(given).isdisjoint(self.given.get(around, ())):
+                    yield call
 
     def _stored_beside(self) -> Iterator[tuple[Value, int]]:
         """Yield the values that calls are given and that parameters alone make, with the calls that take these, too.

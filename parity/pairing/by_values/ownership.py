@@ -30,12 +30,14 @@ class Ownership:
         owner: number of the call that owns a node; the root owns those that aren't listed.
         events: the boundaries of these calls that have a place.
         left_out: why other Cells can't be judged by themselves, by path.
+        changing: numbers of the calls that change a tensor of their caller, which takes it from their inside.
     """
 
     calls: list[CellCall]
     owner: dict[Node, int] = field(default_factory=dict)
     events: Events = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    changing: frozenset[int] = frozenset()
 
     def path_of(self, flat: FlatProgram, value: Value) -> str:
         """The path of the Cell that computes a value."""
@@ -75,6 +77,7 @@ def own_nodes(
         }
         if not reasons:
             numbers = {(call.path, call.index): number for number, call in enumerate(ownership.calls)}
+            ownership.changing = frozenset(numbers[call] for call in truth.boundaries.changing & numbers.keys())
             ownership.events = [
                 (number, key, place[key])
                 for key in truth.values

@@ -88,7 +88,7 @@ class _Copier:
         """The call that should compute a node itself, for a user in call `using`; None if the result may come to it."""
         inner = self._outermost(computing, using)
         outer = self._outermost(using, computing)
-        if inner is None:
+        if inner is None or inner in self.ownership.changing:
             return None
         calls = self.ownership.calls
         same = outer is not None and calls[inner].path == calls[outer].path
