@@ -30,7 +30,8 @@ from ...sides.run import FORWARD, Run, Wanted
 from ...sides.torch_side import TorchSide
 from .alignment_notes import alignment_notes
 from .crossings import Crossing, other_sample
-from .flat import FlatProgram
+from .equal_moves import with_equal_moves_merged
+from .flat import FlatProgram, without_boundaries
 from .found_cells import FoundCells
 from .odd_shapes import constant_boundaries
 from .pairs import cell_pairs, merged_parameters, parameter_pairs, passed_on
@@ -102,7 +103,7 @@ def align(
     truth = plain.run(Run("float64", Wanted(options.grads)))
     program, outputs = _with_results_of(program, truth, pair_results(truth))
     program = program.replace(arguments=positional_arguments(len(program.inputs)))
-    flat = FlatProgram(program)
+    flat = FlatProgram(with_equal_moves_merged(without_boundaries(program)))
     samples, records = [first], [truth]
     if (other := other_sample(args, kwargs)) is not None:
         try:

@@ -127,4 +127,4 @@ def _ends(held: Sequence[tuple[int, int]], count: int) -> tuple[int, ...]:
     (size,) = sizes if len(sizes) == 1 else (0,)
     if size and not count % size and all(not start % size for start, _ in held):
         return tuple(range(size, count + 1, size))
-    return tuple(sorted({place for bounds in held for place in bounds} | {count} - {0}))
+    return tuple(sorted(({place for bounds in held for place in bounds} | {count}) - {0}))

@@ -28,7 +28,7 @@ def share(graph: Graph, results: set[str]) -> None:
         if node.op_type in RANDOM or any(isinstance(value, Subgraph) for value in node.attributes.values()):
             kept.append(node)
             continue
-        attributes = tuple((name, _hashable(value)) for name, value in sorted(node.attributes.items()))
+        attributes = tuple((name, hashable(value)) for name, value in sorted(node.attributes.items()))
         stops = STOP_GRADIENT in node.metadata
         same = first.setdefault((node.op_type, node.inputs, len(node.outputs), attributes, stops), node)
         if same is node:
@@ -39,9 +39,10 @@ def share(graph: Graph, results: set[str]) -> None:
     graph.replace(replaced)
 
 
-def _hashable(value: Any) -> Hashable:
+def hashable(value: Any) -> Hashable:
+    """Return what is equal for two attributes of a node if and only if these are the same."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, (list, tuple)):
-        return tuple(map(_hashable, value))
+        return tuple(map(hashable, value))
     return type(value).__name__, repr(value) if isinstance(value, float) else value  # 0.0 and -0.0 are equal
