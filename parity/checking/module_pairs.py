@@ -26,20 +26,22 @@ from .plan import Plan
 def compare_pair(plan: Plan) -> Report:
     """Compare two torch modules; see `parity.compare`.
 
-    Where the user says nothing of names, and names pair fewer than half of the Cells, the candidate's program is
-    aligned with the reference by the values that it computes. The candidate itself, as it runs, is then compared at its
-    results.
+    Where the user says nothing of names, and names pair fewer than half of the Cells, or Cells that take other tensors,
+    the candidate's program is aligned with the reference by the values that it computes. The candidate itself, as it
+    runs, is then compared at its results.
     """
     reference, candidate = plan.reference, plan.candidate
     answers = common_answers(reference, candidate, plan.args, plan.kwargs, plan.options)
     with contextlib.nullcontext() if answers is None else answers.applied(reference, candidate):
-        if not plan.may_pair_by_values or share_of_names(reference, candidate) >= ENOUGH:
-            report = compare_modules(plan)
-        else:
+        fewest = ENOUGH if plan.may_pair_by_values else 0.0
+        by_names = not fewest or share_of_names(reference, candidate) >= fewest
+        report = compare_modules(plan, fewest) if by_names else None
+        if report is None:
             try:
                 report = _by_values(plan)
             except CellbridgeError as error:
                 report = compare_modules(plan)
+                assert report is not None, "no share of Cells is asked for"
                 report.notes.append(by_names_note(error))
     if answers is not None:
         answers.note_in(report)

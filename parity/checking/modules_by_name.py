@@ -25,19 +25,28 @@ from ..results.cell_report import is_inside
 from ..results.structure import CALLED_DIFFERENTLY, OTHER_PARTS, OTHER_RESULT, StructureDifference
 from ..sides.reported_cells import owner
 from ..sides.torch_side import TorchSide
+from .by_values import share_of_cells
 from .other_operators import operator_notes
 from .plan import Plan
 
 
-def compare_modules(plan: Plan) -> Report:
-    """Compare two torch modules; see `parity.compare`."""
+def compare_modules(plan: Plan, fewest: float = 0.0) -> Report | None:
+    """Compare two torch modules; see `parity.compare`.
+
+    Args:
+        plan: the comparison.
+        fewest: the share of the reference's Cells with parameters that the candidate must call alike.
+
+    Returns:
+        The report; None if fewer are called alike.
+    """
     prefixes = Prefixes.between(plan.reference, plan.candidate, plan.cells)
     rearrangements = Rearrangements.between(plan.reference, plan.candidate, plan.weights, prefixes)
     with prefixes.applied(plan.candidate):
-        return _compare(plan, prefixes, rearrangements)
+        return _compare(plan, prefixes, rearrangements, fewest)
 
 
-def _compare(plan: Plan, prefixes: Prefixes, rearrangements: Rearrangements) -> Report:
+def _compare(plan: Plan, prefixes: Prefixes, rearrangements: Rearrangements, fewest: float) -> Report | None:
     reference, candidate, options = plan.reference, plan.candidate, plan.options
     lone = LoneParameters.of(reference, candidate, rearrangements.names)
 
@@ -56,6 +65,8 @@ def _compare(plan: Plan, prefixes: Prefixes, rearrangements: Rearrangements) -> 
     plan.progress.stage("align", None)
     alignment = align(sides, grads=options.grads)
     apart = alignment.apart
+    if share_of_cells(reference, lambda path, _: path not in apart) < fewest:
+        return None
     shared = rearrangements.shared(alignment.used_elsewhere | {n for side in sides(apart) for n in side.shared_names})
     reference_side, candidate_side = joining(sides(apart, shared), alignment.joined)
     candidate_side = replace(candidate_side, unreturned=alignment.unreturned)

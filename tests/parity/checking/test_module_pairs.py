@@ -457,3 +457,26 @@ def test_a_result_that_is_not_computed_is_judged() -> None:
     report = parity.compare(reference, Stored(torch.zeros(2, 3)), (x,))
     assert report.failing == [""]
     assert any(c.kind == "output" and c.status == "fail" for c in report.cells[""].comparisons)
+
+
+class _ByPoint(nn.Module):
+    """Has an axis of one point more than its port."""
+
+    def __init__(self, has_axis: bool) -> None:
+        super().__init__()
+        self.has_axis = has_axis
+        self.norm, self.up, self.down = nn.LayerNorm(4), nn.Linear(4, 6), nn.Linear(6, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x[:, None] if self.has_axis else x
+        x = x + self.down(torch.tanh(self.up(self.norm(x))))
+        return x[:, 0] if self.has_axis else x
+
+
+def test_names_of_cells_that_take_other_tensors() -> None:
+    """The names are the same, and no Cell is given a tensor of the same shape: values pair them."""
+    reference, port = _ByPoint(True).eval(), _ByPoint(False).eval()
+    port.load_state_dict(reference.state_dict())
+    report = parity.compare(reference, port, (torch.randn(3, 5, 4),), probe=False)
+    assert report.ok
+    assert all(any(c.kind == "output" for c in report.cells[path].comparisons) for path in ("norm", "up", "down"))
