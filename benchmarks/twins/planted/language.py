@@ -75,7 +75,7 @@ FAULTS = [
           "scale", ("scale is|the scale|mul ",), kind=BOTH),
     weight("t5/fused", "gate and up exchanged", inside(T5_FEEDS, "wi_0") + " " + inside(T5_FEEDS, "wi_1"),
            "torch.cat((gate, wide))", "torch.cat((wide, gate))", ("exchange|has the values|order|permut",)),
-    fault("moe/dense", "shares don't add up to 1", MOE, "best.values.softmax(-1)",
+    fault("moe/dense", "shares don't add up to 1", inside(MOE, "router"), "best.values.softmax(-1)",
           "scores.softmax(-1).gather(-1, best.indices)", "normalization", "div|sum|softmax", kind=BOTH),
     weight("moe/dense", "experts in another order", MOE_DOWN, "f\"{target}.experts.narrow\": down",
            "f\"{target}.experts.narrow\": down.roll(1, 0)", ("order|exchange|has the values|permut|roll",)),

@@ -17,6 +17,7 @@ from ....runtime.ir.types import INT64, Constant, Node, Source, Type, Value
 from ....runtime.namespace import Namespace
 from ...correspondence.distances import EXACT, Array, Arrays, EqualArrays, distance
 from ...correspondence.layouts import Layout, find_layout, plain_layouts
+from ...sides.records import OUTPUT
 from .crossings import Crossing
 from .file_values import FileValues
 from .flat import COPYING
@@ -219,7 +220,8 @@ class ViewFinder:
             return False
         other = self.agreeing.get(value)
         is_used = tensor.trained or other is None
-        if other is not None and tensor.trained and not _is_same_gradient(other, tensor, layout):
+        is_returned = any(key.kind == OUTPUT for key in tensor.keys)  # a gradient passes what is given call by call
+        if other is not None and tensor.trained and is_returned and not _is_same_gradient(other, tensor, layout):
             return False  # the file's value is another tensor of the module, whose gradient is more than this one's
         self.known[layout] = None
         self.agreeing.setdefault(value, tensor)
