@@ -26,7 +26,7 @@ MAX_TOGETHER = 2
 
 def blocks(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield what each Cell inside returns with blocks of its features in another order."""
-    for value in _returned(cell):
+    for value in returned(cell):
         size = value.type.sizes[-1] if value.type.sizes else 0
         for order in orders_of_blocks(size):
             if len(order) in COUNTS:
@@ -42,7 +42,7 @@ def heads(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
 
     Rotary embeddings turn features in pairs that lie side by side, or half a head apart; weights are permuted to fit.
     """
-    sizes = {value: size for value in _returned(cell) if (size := _size_of_head(cell.program, value))}
+    sizes = {value: size for value in returned(cell) if (size := _size_of_head(cell.program, value))}
     for count in range(1, MAX_TOGETHER + 1):
         for values in combinations(sizes, count):
             names = " and ".join(name_of_value(cell, value) for value in values)
@@ -62,7 +62,7 @@ def by_heads(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
 
     Parts are queries, keys and values, say. They lie along the last axis, or along that of channels.
     """
-    for value in [*_returned(cell), *_taken(cell)]:
+    for value in [*returned(cell), *_taken(cell)]:
         sizes = value.type.sizes or ()
         for axis, (count, name_of_parts) in product(_axes_of_features(sizes), COUNTS.items()):
             for heads in _numbers_of_heads(cell.program, sizes[axis], count):
@@ -81,7 +81,7 @@ def by_heads(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
 
 def axes(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield what each Cell inside returns with two axes of the same size exchanged: a table of distances, reversed."""
-    for value in _returned(cell):
+    for value in returned(cell):
         sizes = value.type.sizes or ()
         for axis, other in combinations(range(len(sizes)), 2):
             if sizes[axis] == sizes[other] > 1:
@@ -114,7 +114,7 @@ def _numbers_of_heads(program: Program, size: int, count: int) -> list[int]:
     return list(numbers)
 
 
-def _returned(cell: CellProgram) -> list[Value]:
+def returned(cell: CellProgram) -> list[Value]:
     """Return the floating-point values that Cells inside return."""
     pairs = zip(cell.program.inputs, cell.input_keys, strict=True)
     return [

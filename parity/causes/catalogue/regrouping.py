@@ -57,14 +57,28 @@ def _reordered(
     """Split an axis into sizes in another order and bring them into place, or merge axes that were exchanged first."""
     (x,) = operands
     assert x is not None
-    shape = node.attributes["shape"] if split else x.value.shape
-    first, last = axes[0], axes[-1] + 1
-    moved = (*range(first), *order, *range(last, len(shape)))
     if not split:
-        return (shaping.reshape(shaping.transpose(x, permutation=moved), shape=node.attributes["shape"]),)
+        return merged_in_order(node, operands, axes, order)
+    shape = node.attributes["shape"]
+    moved = (*range(axes[0]), *order, *range(axes[-1] + 1, len(shape)))
     wide = shaping.reshape(x, shape=tuple(shape[axis] for axis in moved))
     back = tuple(moved.index(axis) for axis in range(len(shape)))
     return (shaping.transpose(wide, permutation=back),)
+
+
+def merged_axes(node: Node) -> tuple[int, ...]:
+    """Return the axes that a node merges into one; none if it does something else."""
+    before = node.inputs[0].type.sizes if node.op == "reshape" and node.inputs[0] is not None else None
+    after = node.outputs[0].type.sizes
+    return () if before is None or after is None else _group(after, before)
+
+
+def merged_in_order(node: Node, operands: Operands, axes: tuple[int, ...], order: tuple[int, ...]) -> Results:
+    """Return the result of a node that merges axes, with these exchanged first."""
+    (x,) = operands
+    assert x is not None
+    moved = (*range(axes[0]), *order, *range(axes[-1] + 1, len(x.value.shape)))
+    return (shaping.reshape(shaping.transpose(x, permutation=moved), shape=node.attributes["shape"]),)
 
 
 def interleaved(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:

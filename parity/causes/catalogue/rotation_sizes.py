@@ -19,10 +19,7 @@ from ..cell_program import CellProgram
 from ..evidence import Evidence
 from ..rebuilding import Results
 from .hypothesis import Hypothesis, Lookup, with_changed_value, with_lookup
-from .rotations import Part, parts_of
-
-ROUNDED = 1e-4
-"""How far a table in half or single precision is from its formula, at most."""
+from .rotations import ROUNDED, Part, parts_of
 
 LARGEST_BASE = 1e12
 

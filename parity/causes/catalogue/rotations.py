@@ -1,22 +1,28 @@
-"""Partial rotary embeddings that rotate other features of a head: the last ones for the first ones, or the reverse."""
+"""Rotary embeddings that rotate other features of a head, the last ones for the first ones, or the other way round."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
+
+import numpy as np
 
 from ....runtime.ir.program import Program
-from ....runtime.ir.types import Node, Value
-from ....runtime.ops import shaping
+from ....runtime.ir.types import Node, Value, is_floating
+from ....runtime.ops import elementwise, shaping
 from ...results.cause import Cause
+from ...sides.records import Array
 from ..cell_program import CellProgram
 from ..evidence import Evidence
 from ..naming import name_of_value
 from ..rebuilding import Results, append, keep
-from .hypothesis import Hypothesis, Lookup, with_lookup
+from .hypothesis import Hypothesis, Lookup, with_changed_value, with_lookup
 
 RESHAPING = ("reshape", "transpose")
+ROUNDED = 1e-4
+"""How far a table in half or single precision is from its formula, at most."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,31 @@ def other_features(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
             f"leave the {ends[0]} ones as they are",
         )
         yield Hypothesis(cause, partial(with_lookup, cell.program, partial(_at_other_end, cell.program, some)))
+
+
+def other_way(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield each two inputs that are cosines and sines with the angles negated.
+
+    Where queries and keys are both rotated, only the difference of their angles counts: cosines and sines exchanged,
+    pairs of features exchanged, and a sign that is wrong in each sum are this, too.
+    """
+    program = cell.program
+    for (value, array), (other, other_array) in combinations(zip(program.inputs, cell.arrays, strict=True), 2):
+        if array.shape != other_array.shape or array.size < 2 or not (is_floating(array.dtype) and _turns(array)):
+            continue
+        if is_floating(other_array.dtype) and np.allclose(array**2 + other_array**2, 1, atol=ROUNDED):
+            sines = value if np.min(np.abs(array)) < np.min(np.abs(other_array)) else other  # that of no angle is 0
+            cause = Cause(
+                "structure",
+                "features are rotated the other way in the candidate: by the negative of the angle",
+                "negate the sines, or exchange the features of each pair",
+            )
+            yield Hypothesis(cause, partial(with_changed_value, program, sines, elementwise.neg))
+
+
+def _turns(array: Array) -> bool:
+    """Whether an array may be the cosines, or the sines, of several angles."""
+    return bool(np.all(np.abs(array) <= 1 + ROUNDED)) and not np.all(array == array.reshape(-1)[0])
 
 
 def parts_of(program: Program) -> list[Part]:
