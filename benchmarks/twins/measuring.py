@@ -62,7 +62,8 @@ def _row(twin: Twin, part: str, finding: Finding, report: Any, seconds: float) -
     fault = None if part == SOUND else faults_of(twin)[part]
     row = judged(_case(twin, part, fault), finding)
     if fault is not None and (other := ALSO_RIGHT.get((twin.name, fault.label))):
-        also = judged(replace(_case(twin, part, fault), cells=tuple(other.split())), finding)
+        cells = tuple("" if path == "." else path for path in other.split())
+        also = judged(replace(_case(twin, part, fault), cells=cells), finding)
         row = also if also["placed"] else row
     if fault is None:
         row |= coverage(twin.reference(), report)

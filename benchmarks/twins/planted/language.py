@@ -26,6 +26,7 @@ DECODER_LAYERS = "transformer.decoder.layers.0 transformer.decoder.layers.1"
 LAYERS = "layers.0 layers.1"
 NEOX = "gpt_neox.layers.0 gpt_neox.layers.1"
 OPT = "model.decoder.layers.0 model.decoder.layers.1"
+CHAT = inside("h.0 h.1", "attn")
 
 ALSO_RIGHT = {
     ("gpt2/split", "q and k exchanged"): inside(H, "attn"),
@@ -37,6 +38,7 @@ ALSO_RIGHT = {
     ("falcon/grouped", "q, k and v one after the other"): inside(H, "self_attention"),
     ("mixtral/dense", "softmax over all experts, not renormalized"): inside(LLAMA, "mlp"),
     ("retnet/recurrent", "q and k exchanged"): inside(LAYERS, "retention"),
+    ("nanochat/norm first", "rows in pairs as if turned forwards"): CHAT,
 }
 
 FAULTS = [
@@ -152,4 +154,18 @@ FAULTS = [
            f"{inside(LAYERS, 'retention.q_proj')} {inside(LAYERS, 'retention.k_proj')}",
            "torch.cat([source.q_proj.weight, source.k_proj.weight])",
            "torch.cat([source.k_proj.weight, source.q_proj.weight])", ("exchange|has the values|order",)),
+    fault("gemma3/pairs", "turned backwards", inside(LLAMA, "self_attn"),
+          "even * cos - odd * sin, odd * cos + even * sin", "even * cos + odd * sin, odd * cos - even * sin",
+          "rotation", "neg|sign|sub|add|sin|rotat", kind=BOTH),
+    weight("gemma3/pairs", "gain of the queries in halves", inside(LLAMA, "self_attn.q_norm"),
+           "paired(w[f\"{source}.self_attn.q_norm.weight\"])", "w[f\"{source}.self_attn.q_norm.weight\"]",
+           "order|permut|interleav"),
+    fault("nanochat/norm first", "keys not normed", CHAT,
+          "q, k = self.scale(self.qk(x).unflatten(-1, (-1, SIZE))).split((HEADS, KV), dim=2)",
+          "q, k = self.qk(x).unflatten(-1, (-1, SIZE)).split((HEADS, KV), dim=2)\n        q = self.scale(q)", "norm",
+          "norm", kind=BOTH),
+    weight("nanochat/norm first", "rows in pairs as if turned forwards",
+           inside(CHAT, "c_q") + " " + inside(CHAT, "c_k"),
+           "torch.stack((second, first), dim=2)", "torch.stack((first, second), dim=2)",
+           "order|permut|exchange|row|rotated the other way"),
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fixtures.planted_faults.port_edits import fault, inside
 
-from .kinds import BOTH, weight
+from .kinds import ANY_KIND, BOTH, weight
 
 TCN, TCN0 = "network.1 network.2", "network.0 network.1 network.2"
 CLIP_ACTS = " ".join(
@@ -17,6 +17,7 @@ WHISPER_SELF = inside(f"{WHISPER_ENCODER} {WHISPER_DECODER}", "self_attn")
 
 ALSO_RIGHT = {
     ("perceiver/torch attention", "gate and value exchanged"): PERCEIVER_GATES,
+    ("seq2seq/keras gru", "columns of word and context exchanged"): ".",
 }
 
 FAULTS = [
@@ -58,4 +59,12 @@ FAULTS = [
     weight("whisper/engine", "bias of the values in the keys' rows", inside(WHISPER_SELF, "v_proj"),
            "torch.cat([q_bias, torch.zeros_like(q_bias), v_bias])",
            "torch.cat([q_bias, v_bias, torch.zeros_like(q_bias)])", "bias", kind=("weight", *BOTH)),
+    fault("seq2seq/tensorflow cells", "bias of the forget gate left out", "encoder decoder",
+          "torch.sigmoid(f + self.forget_bias)", "torch.sigmoid(f)", "bias", "bias", kind=ANY_KIND),
+    weight("seq2seq/tensorflow cells", "gates in torch's order", "encoder decoder", "for gate in (0, 2, 1, 3)",
+           "for gate in (0, 1, 2, 3)", "order|exchange|permut"),
+    fault("seq2seq/keras gru", "new and old state exchanged", "encoder decoder", "z * h + (1 - z) * candidate",
+          "(1 - z) * h + z * candidate", "update gate", "update|neg|sign|sub|exchange", kind=(*BOTH, "layout")),
+    weight("seq2seq/keras gru", "columns of word and context exchanged", "decoder", "if to == \"gru\":",
+           "if to == \"\":", "order|roll|shift|exchange|permut|column"),
 ]  # fmt: skip
