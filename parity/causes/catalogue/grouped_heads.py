@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 
@@ -82,8 +83,9 @@ def _groups(program: Program, value: Value) -> Iterator[tuple[int, int, int, boo
     users = [node for node in program.nodes if node.inputs and node.inputs[0] is value]
     for node in users:
         shape = node.outputs[0].type.sizes or ()
-        if node.op == "reshape" and len(shape) > 2 and np.prod(shape[-3:]) == sizes[-1] and shape[-2] > 3:
-            yield (*shape[-3:], True)
+        if node.op == "reshape" and len(shape) > 2 and math.prod(shape[-3:]) == sizes[-1] and shape[-2] > 3:
+            number, heads, size = shape[-3:]
+            yield number, heads, size, True
     parts = [node for node in users if node.op == "slice" and node.attributes["axes"] == (len(sizes) - 1,)]
     widths = [node.attributes["stops"][0] - node.attributes["starts"][0] for node in parts]
     if len(parts) == 3 and sum(widths) == sizes[-1] and widths[1] == widths[2] and widths[0] % widths[1] == 0:

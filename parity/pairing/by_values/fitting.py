@@ -23,6 +23,8 @@ from .moved_cells import Moves, find_moves
 from .places import PlaceFinder, Places
 from .regrouped_sums import with_biases_added_first
 from .repeated_arguments import with_arguments_computed_once
+from .repeated_nodes import with_repeats_as_one
+from .results_apart import with_results_apart
 from .views import View, ViewFinder, origins_of, used_views, with_views
 
 MOST_ROUNDS = 4
@@ -74,7 +76,7 @@ def place_tensors(
             module's with the tensors in all of these places.
         in_any_order: whether a value may have the elements of a tensor in any order along an axis.
     """
-    file = FileValues(FlatProgram(program), samples)
+    file = FileValues(FlatProgram(with_repeats_as_one(program, tensors)), samples)
     regrouped = with_biases_added_first(file.flat, lambda value: _is_tensor(file, value, tensors))
     if regrouped is not file.flat.program:
         file = FileValues(FlatProgram(regrouped), samples)
@@ -147,6 +149,7 @@ def _place(
         file = FileValues(file.flat, samples)  # what follows has the shapes of the module's tensors
     shapes = {value: tuple(arrays[0].shape) for value, arrays in file.values.items()}
     program = _with_unused_results(divide_products(program, kept), places, unused_results(tensors))
+    program = with_results_apart(program, places.of)
     return Placed(FlatProgram(program), places, shapes, is_right, moves, has_orders)
 
 

@@ -15,7 +15,7 @@ from ....runtime.ir.dims import Dim
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import INT64, Constant, Node, Source, Type, Value
 from ....runtime.namespace import Namespace
-from ...correspondence.distances import EXACT, Array, Arrays, EqualArrays, distance
+from ...correspondence.distances import EXACT, ROUNDED, Array, Arrays, EqualArrays, distance
 from ...correspondence.layouts import Layout, find_layout, plain_layouts
 from ...sides.records import OUTPUT
 from .crossings import Crossing
@@ -122,13 +122,20 @@ class ViewFinder:
                 self.agreeing |= {value: tensor for value in same if value not in self.agreeing}
                 if same:
                     copies[tensor] = same[0]
-                else:
+                elif not any(self._is_nearly(value, tensor) for value in self.of_shape.get(tensor.shape, ())):
                     missing.append(tensor)
         for tensor, value in copies.items():
             origins = origins_of(self.file, value)
             if origins and (self._is_shared(origins[-1]) or self._is_after(tensor, origins)):
                 self._add_if_it_agrees(tensor, origins[-1])
         return [tensor for tensor in missing if not self._has_layout(tensor)]
+
+    def _is_nearly(self, value: Value, tensor: Crossing) -> bool:
+        """Whether a value is a tensor but for weights that were rounded."""
+        norm = float(np.linalg.norm(tensor.arrays[0]))
+        return (
+            abs(self.norms[value] - norm) <= SIMILAR * norm and distance(self._arrays(value), tensor.arrays) <= ROUNDED
+        )
 
     def at_origins(self, places: Mapping[Crossing, Value]) -> dict[Crossing, Value]:
         """Give views to the origins of wrong values that are copies, if other nodes use the origins, too.
