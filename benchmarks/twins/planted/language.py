@@ -168,4 +168,17 @@ FAULTS = [
            inside(CHAT, "c_q") + " " + inside(CHAT, "c_k"),
            "torch.stack((second, first), dim=2)", "torch.stack((first, second), dim=2)",
            "order|permut|exchange|row|rotated the other way"),
+    fault("rwkv/sum over the past", "square left out", inside("blocks.0 blocks.1", "ffn"),
+          "F.relu(self.wk(xk)).pow(2)", "F.relu(self.wk(xk))", "square", "square|pow|mul", kind=BOTH),
+    weight("rwkv/sum over the past", "decay not exponentiated", inside("blocks.0 blocks.1", "att"),
+           "w[f\"{att}.time_decay\"].exp()", "w[f\"{att}.time_decay\"]", "exp", kind=("weight", *BOTH)),
+    fault("txl/gathered positions", "distances one too large", inside("layers.0 layers.1", "dec_attn"),
+          "distance.clamp(min=0).expand", "(distance + 1).clamp(min=0, max=m - 1).expand", "distance",
+          "add|shift|gather|slice|index|concat|clamp|position|roll", kind=(*BOTH, "layout")),
+    weight("txl/gathered positions", "biases of content and position exchanged", ".",
+           "f\"{target}.attention.u\": w[\"r_w_bias\"][:, None],\n"
+           "            f\"{target}.attention.v\": w[\"r_r_bias\"]",
+           "f\"{target}.attention.u\": w[\"r_r_bias\"][:, None],\n"
+           "            f\"{target}.attention.v\": w[\"r_w_bias\"]",
+           ("exchange|has the values",)),
 ]  # fmt: skip

@@ -16,6 +16,7 @@ SWIN = " ".join(f"encoder.layers.{stage}.blocks.{i}" for stage in (0, 1) for i i
 SQUEEZES = "features.1.block.1 features.2.block.2 features.3.block.2"
 CONVNEXT = "encoder.stages.0.layers.0 encoder.stages.1.layers.0 encoder.stages.1.layers.1"
 BLOCKS = "blocks.0 blocks.1"
+VQ_RESIDUALS = " ".join(f"{s}._residual_stack._layers.{i}" for s in ("_encoder", "_decoder") for i in (0, 1))
 ADM_RESIDUALS = (
     "input_blocks.1.0 input_blocks.3.0 middle_block.0 middle_block.2 "
     "output_blocks.0.0 output_blocks.1.0 output_blocks.2.0 output_blocks.3.0"
@@ -161,4 +162,18 @@ FAULTS = [
           "module = nn.Conv2d(SIZE_IN, SIZE, 3, padding=1, padding_mode=\"reflect\")", "padding", "pad", kind=BOTH),
     weight("gain/folded", "bias not scaled", ".", "w[\"conv.bias\"] * gain", "w[\"conv.bias\"]", "bias|gain|scale",
            kind=("weight", *BOTH)),
+    fault("twoway/segment anything", "positions in the values", "transformer.layers.0 transformer.layers.1",
+          "self.cross_attn_token_to_image(queries + query_pe, k, keys)",
+          "self.cross_attn_token_to_image(queries + query_pe, k, k)", "value", "add|key|value|argument|input",
+          kind=(*BOTH, "layout")),
+    weight("twoway/segment anything", "last two norms exchanged",
+           " ".join(f"transformer.layers.{i}.layer_norm{n}" for i in (0, 1) for n in (3, 4)),
+           "layer_norm{n + 1}\" for n in range(4)", "layer_norm{(1, 2, 4, 3)[n]}\" for n in range(4)",
+           ("exchange|has the values",)),
+    fault("vqvae/channels last", "activation not in place", VQ_RESIDUALS,
+          "            x = F.relu(x)\n            x = x + second(F.relu(first(x)))",
+          "            x = x + second(F.relu(first(F.relu(x))))", "relu", "relu|residual|add|inplace", kind=BOTH),
+    weight("vqvae/channels last", "kernels of transposed convolutions not flipped",
+           "_decoder._conv_trans_1 _decoder._conv_trans_2", ".permute(2, 3, 0, 1).flip(0, 1)", ".permute(2, 3, 0, 1)",
+           "flip|reversed"),
 ]  # fmt: skip
