@@ -22,8 +22,7 @@ from .joined_values import Joined, with_joined
 from .moved_cells import Moves, find_moves
 from .places import PlaceFinder, Places
 from .regrouped_sums import with_biases_added_first
-from .repeated_arguments import with_arguments_computed_once
-from .repeated_nodes import with_repeats_as_one
+from .repeated_nodes import with_arguments_computed_once, with_products_computed_once
 from .results_apart import with_results_apart
 from .views import View, ViewFinder, origins_of, used_views, with_views
 
@@ -76,7 +75,7 @@ def place_tensors(
             module's with the tensors in all of these places.
         in_any_order: whether a value may have the elements of a tensor in any order along an axis.
     """
-    file = FileValues(FlatProgram(with_repeats_as_one(program, tensors)), samples)
+    file = FileValues(FlatProgram(with_products_computed_once(program, tensors)), samples)
     regrouped = with_biases_added_first(file.flat, lambda value: _is_tensor(file, value, tensors))
     if regrouped is not file.flat.program:
         file = FileValues(FlatProgram(regrouped), samples)
