@@ -100,7 +100,7 @@ EXCEPTIONS: dict[Found, str] = {
     ("parity/causes/reproduction/script.py::of_onnx", "format"): OWN,
     ("parity/causes/reproduction/script.py::_script", "format"): OWN,
     ("parity/commands/upgrade.py::", "import subprocess"): "runs this command with the Python that the user names",
-    ("parity/commands/sweep.py::", "import importlib"): "importlib.metadata, for the versions of our packages",
+    ("parity/commands/sweep.py::_versions", "import importlib"): "importlib.metadata, for the versions of our packages",
     ("parity/jobs/deployment/bundle.py::", "import importlib"): "importlib.resources, for files of ours",
     ("parity/jobs/deployment/kernels.py::", "import importlib"): "importlib.resources, for a file of ours",
     (
@@ -124,6 +124,7 @@ EXCEPTIONS: dict[Found, str] = {
     ("parity/jobs/training/loss_network.py::autocast_dtype", "getattr"): DTYPE,
     ("parity/jobs/training/loss_network.py::with_signature", "type(name, bases, ...)"): OWN,
     ("parity/commands/command.py::_open_standard_streams", "getattr"): OWN,
+    ("parity/commands/command.py::_wrong_use", "re.sub"): "patterns of a table, and texts that name their groups",
     ("parity/commands/command.py::_open_standard_streams", "setattr"): OWN,
     ("parity/inputs/contract.py::", "re.compile"): OWN,
     ("parity/options.py::Options.__post_init__", "getattr"): OWN,

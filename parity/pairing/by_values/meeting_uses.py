@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Value
+from ....runtime.ops.registry import get
 
 PRODUCTS = ("linear", "matmul", "conv", "mul")
-MOVING = ("reshape", "transpose", "slice", "take", "concat")
-ADDING = ("add", "sub", "reshape", "transpose", "slice")
+SUMS = ("add", "sub")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def uses_that_meet(program: Program, parts: Collection[Value]) -> Meeting:
         for value in operands:
             consumers.setdefault(value, []).append(node)
         varying = [value for value in operands if value not in stored]
-        if node.op in MOVING and varying and all(value in origins for value in varying):
+        if get(node.op).traits.moves and varying and all(value in origins for value in varying):
             joined = frozenset().union(*(origins[value] for value in varying))
             if joined == everything:
                 uses.add(node)
@@ -75,7 +75,7 @@ def _sums(product: Node, consumers: Mapping[Value, Sequence[Node]]) -> set[Node]
         following = consumers.get(node.outputs[0], [])
         if node.op == "add" and len(following) > 1:
             continue
-        adding = [other for other in following if other.op in ADDING]
-        sums.update(other for other in adding if other.op in ("add", "sub"))
+        adding = [other for other in following if other.op in SUMS or get(other.op).traits.moves == "first"]
+        sums.update(other for other in adding if other.op in SUMS)
         waiting += adding
     return sums

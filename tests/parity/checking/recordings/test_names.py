@@ -216,7 +216,7 @@ def test_a_map_proposed_for_a_wrong_network_covers_what_is_wrong(reference: Path
 def test_recordings_without_a_value_in_common_give_no_proposal(reference: Path, tmp_path: Path) -> None:
     with Recorder(tmp_path / "other.rec") as recorder:
         recorder.cell("a", outputs=np.random.default_rng(0).standard_normal((2, 7, 16)))
-    with pytest.raises(UsageError, match="no Cell of one recording returned what one of the other did"):
+    with pytest.raises(UsageError, match="no two Cells of the recordings returned the same values"):
         propose_names(reference, tmp_path / "other.rec")
 
 

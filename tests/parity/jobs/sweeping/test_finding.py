@@ -105,7 +105,7 @@ def test_a_generated_case_is_a_model_file(tmp_path: Path) -> None:
     [
         (CASES, "width 4", "has no case width 4; did you mean width 5"),
         (CASES, "never made", "ZeroDivisionError"),
-        ("def cases(): yield 'a', lambda: 3", "a", "must return the module and its inputs; it returned int"),
+        ("def cases(): yield 'a', lambda: 3", "a", "must return the module and its inputs, it returned int"),
         ("def cases(): yield 'a'", "a", "number 1 is str"),
         ("def cases(): yield 'b', len; raise ValueError('no more')", "a", "when cases\\(\\) was to yield number 2"),
         ("x = 1", "a", "defines no function cases"),
