@@ -44,7 +44,7 @@ class JoinFinder:
     def find(self, tensor: Crossing) -> Joined | None:
         """Return the parts of a tensor; None if the file doesn't have them."""
         for axis in reversed(range(len(tensor.shape))):
-            if (parts := self._parts(tensor, axis)) is not None and self._take(parts):
+            if (parts := self._parts(tensor, axis)) is not None and self._take(parts, tensor):
                 return self._joined(parts, axis, tensor.shape)
             if (stacked := self.division.stacked(tensor, axis, self.taken)) is not None:
                 self.taken.update(value for value, _ in stacked.parts)
@@ -56,9 +56,15 @@ class JoinFinder:
                 return Joined.of(divided.parts, divided.axis, tensor.shape, self.names)
         return None
 
-    def _take(self, parts: Sequence[Value]) -> bool:
-        """Take parts for a tensor, for their uses that meet if there are some; return whether they were free."""
+    def _take(self, parts: Sequence[Value], tensor: Crossing) -> bool:
+        """Take parts for a tensor, for their uses that meet if there are some; return whether they were free.
+
+        What the file joins itself, in another order, is the tensor.
+        """
         uses = uses_that_meet(self.file.flat.program, parts).uses
+        size = tensor.arrays[0].size
+        if any(self.file.values[node.outputs[0]][0].size == size for node in uses if node.op == "concat"):
+            return False
         free = self.uses.isdisjoint(uses) if uses else self.shared.isdisjoint(parts)
         if not free or not self.taken.isdisjoint(parts):
             return False

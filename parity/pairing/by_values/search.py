@@ -83,14 +83,16 @@ class Search:
         """Return the Cells and parameters in a file's program, which has no boundaries.
 
         If the file is wrong, a value in another order is either what its code does by intent, or the fault: the fewest
-        wrong Cells tell. Where there are as many others without such values, these are.
+        wrong Cells tell, or the smallest. Where there are as many others without such values, these are.
         """
         match = self._match(program)
         if match.cells.is_right or not match.cells.has_orders:
             return match
         without = replace(self, in_any_order=False)._match(program)
         wrong, wrong_without = self._wrong_cells(match), self._wrong_cells(without)
-        return match if wrong == wrong_without or len(wrong) < len(wrong_without) else without
+        are_parts = all(path in wrong_without or any(is_inside(path, p) for p in wrong_without) for path in wrong)
+        is_closer = len(wrong) == len(wrong_without) and are_parts
+        return match if is_closer or len(wrong) < len(wrong_without) else without
 
     def _wrong_cells(self, match: Match) -> set[str]:
         return wrong_cells(self.side_of(match.cells, match.paired), self.records[0])
