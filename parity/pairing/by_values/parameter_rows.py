@@ -91,7 +91,9 @@ def _of_cell(parameters: Mapping[str, Array], free: Mapping[str, Array]) -> list
 
 def _arranged(name: str, data: Array, free: Mapping[str, Array]) -> Arrangement | None:
     """Return how an array is made of rows of others; None if a row is none of theirs, or several."""
-    for layout in readings(data.shape):
+    # a single row: the column of a weight that multiplies one feature
+    rows_of_one = [_as_matrix(data.shape, ())] if sum(size > 1 for size in data.shape) == 1 else []
+    for layout in (*readings(data.shape), *rows_of_one):
         matrix = layout.read(data)
         sources = [
             Source(other, reading)
@@ -185,7 +187,6 @@ def readings(shape: tuple[int, ...]) -> Iterator[Layout]:
     axes = [axis for axis, size in enumerate(shape) if size > 1]
     if len(axes) == 1:
         yield _as_column(shape)
-        yield _as_matrix(shape, ())  # the column of a weight that multiplies one feature
     if not 2 <= len(axes) <= MOST_AXES:
         return
     for count in range(1, len(axes)):
