@@ -35,10 +35,10 @@ def compare_modules(plan: Plan, fewest: float = 0.0) -> Report | None:
 
     Args:
         plan: the comparison.
-        fewest: the share of the reference's Cells with parameters that the candidate must call alike.
+        fewest: the share of the reference's Cells with parameters that the candidate must not call with other tensors.
 
     Returns:
-        The report; None if fewer are called alike.
+        The report; None if more Cells are called with other tensors.
     """
     prefixes = Prefixes.between(plan.reference, plan.candidate, plan.cells)
     rearrangements = Rearrangements.between(plan.reference, plan.candidate, plan.weights, prefixes)
@@ -65,7 +65,7 @@ def _compare(plan: Plan, prefixes: Prefixes, rearrangements: Rearrangements, few
     plan.progress.stage("align", None)
     alignment = align(sides, grads=options.grads)
     apart = alignment.apart
-    if share_of_cells(reference, lambda path, _: path not in apart) < fewest:
+    if share_of_cells(reference, lambda path, _: path not in apart or not apart[path].has_other_tensors) < fewest:
         return None
     shared = rearrangements.shared(alignment.used_elsewhere | {n for side in sides(apart) for n in side.shared_names})
     reference_side, candidate_side = joining(sides(apart, shared), alignment.joined)

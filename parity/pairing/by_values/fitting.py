@@ -136,7 +136,7 @@ def _place(
         kept = set(places.of.values())
         used = used_views(views, kept)
         needed = kept | {view.value for view in used}
-        joined = [tensor for tensor in joined if not needed.isdisjoint((tensor.tensor, *tensor.restored))]
+        joined = [tensor for tensor in joined if not needed.isdisjoint(tensor.added)]
         has_orders |= any(view.orders for view in used)
         program = with_views(with_joined(program, joined), used)
         file = FileValues(FlatProgram(program), samples, file.fed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Source, Value
@@ -75,6 +75,8 @@ class Joined:
         whole: the parts joined; the tensor, or that with an axis divided into several.
         tensor: the value that the program has for the tensor.
         again: the tensor in the shape of the whole.
+        copies: values that have elements of a part in other places, of the restored part. They are the same in every
+            program that is made with the tensor, since one may be the place of another tensor.
     """
 
     pieces: tuple[Piece, ...]
@@ -82,6 +84,7 @@ class Joined:
     whole: Value
     tensor: Value
     again: Value
+    copies: dict[Value, Value] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, parts: Sequence[tuple[Value, Layout]], axis: int, shape: tuple[int, ...], names: Namespace) -> Joined:
@@ -96,6 +99,11 @@ class Joined:
         whole = value(wide)
         tensor, again = (whole, whole) if wide == shape else (value(shape), value(wide))
         return cls(tuple(Piece.of(part, layout, names) for part, layout in parts), axis, whole, tensor, again)
+
+    @property
+    def added(self) -> tuple[Value, ...]:
+        """The values that a program gets with the tensor and that may be places."""
+        return self.tensor, *self.restored, *self.copies.values()
 
     @property
     def parts(self) -> tuple[Value, ...]:
@@ -153,14 +161,19 @@ def _with_tensor(program: Program, joined: Joined) -> Program:
 
     nodes: list[Node] = []
 
+    copied: set[Value] = set()
+
     def taken(value: Value) -> Value:
         """Add the nodes that move the elements of a part, for those of the restored one; return the value."""
         node = program.producers.get(value)
         if value in restored or value not in meeting.moved or node is None:
             return restored.get(value, value)
-        inputs = tuple(None if operand is None else taken(operand) for operand in node.inputs)
-        copy = Value(names.unique(f"{value.name}_again"), value.type)
-        nodes.append(Node(node.op, inputs, node.attributes, (copy,), node.cell, node.source))
+        copy = joined.copies.get(value) or Value(names.unique(f"{value.name}_again"), value.type)
+        if value not in copied:
+            copied.add(value)
+            inputs = tuple(None if operand is None else taken(operand) for operand in node.inputs)
+            nodes.append(Node(node.op, inputs, node.attributes, (copy,), node.cell, node.source))
+        joined.copies[value] = copy
         return copy
 
     missing = set(joined.parts) - {*program.inputs}

@@ -65,7 +65,7 @@ def _with_first(program: Program, first: Mapping[Value, Value], repeats: set[Val
         return program
 
     def kept(values: Sequence[Value | None]) -> tuple[Value | None, ...]:
-        return tuple(first[value] if value in repeats else value for value in values)  # type: ignore[index]
+        return tuple(first[value] if value in repeats else value for value in values)
 
     outputs = tuple(first[value] if value in repeats else value for value in program.outputs)
     again = {value for value, other in first.items() if value is not other}

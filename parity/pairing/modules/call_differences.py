@@ -22,10 +22,12 @@ class Apart:
     Attributes:
         kind: a kind of `StructureDifference`.
         reason: the difference, in words that follow "is".
+        has_other_tensors: whether it is called as often, with other tensors or for others.
     """
 
     kind: str
     reason: str
+    has_other_tensors: bool = False
 
 
 class CallDifferences:
@@ -111,7 +113,7 @@ class CallDifferences:
                 value, other = self.truth.values[key], self.records.values.get(key)
                 if other is not None and other.shape != value.shape:
                     shapes = f"{list(other.shape)} in the candidate, {list(value.shape)} in the reference"
-                    why = Apart(CALLED_DIFFERENTLY, f"returning {slot} of shape {shapes}")
+                    why = Apart(CALLED_DIFFERENTLY, f"returning {slot} of shape {shapes}", has_other_tensors=True)
                     apart.setdefault(call.path, (self.records.calls[call.parent or 0].path, why))
         return apart
 
@@ -147,7 +149,7 @@ class CallDifferences:
             reason = next(self._differences(call.path, call.index), "")
             caller = self.records.calls[call.parent].path
             if reason and not (cautious and caller in callers):
-                apart[call.path] = Apart(CALLED_DIFFERENTLY, reason)
+                apart[call.path] = Apart(CALLED_DIFFERENTLY, reason, has_other_tensors=True)
                 callers.add(caller)
         return apart
 
