@@ -160,7 +160,6 @@ def _with_tensor(program: Program, joined: Joined) -> Program:
         return tuple(None if value is None else restored.get(value, value) for value in values)
 
     nodes: list[Node] = []
-
     copied: set[Value] = set()
 
     def taken(value: Value) -> Value:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Value
+from ....runtime.lowering.passes.share import hashable
 from ....runtime.ops.registry import get
 from ...correspondence.distances import EXACT, distance
 from ...sides.records import INPUT
@@ -88,7 +89,7 @@ def _first_of_each(program: Program) -> dict[Value, Value]:
         if get(node.op).traits.draws or any(isinstance(item, Program) for item in node.attributes.values()):
             continue
         operands = tuple(None if value is None else first.get(value, value) for value in node.inputs)
-        how = node.op, operands, repr(sorted(node.attributes.items()))
+        how = node.op, operands, tuple((name, hashable(value)) for name, value in sorted(node.attributes.items()))
         first |= dict(zip(node.outputs, known.setdefault(how, node.outputs), strict=True))
     return first
 
