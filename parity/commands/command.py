@@ -133,18 +133,20 @@ class Command(click.Command):
             raise click.exceptions.Exit(INTERNAL_ERROR) from error
 
 
-def command_with(*options: str, without: str = "") -> str:
+def command_with(*options: str, without: Sequence[str] = ()) -> str:
     """Return the running command as the user gave it, ready to be pasted into a shell.
 
     Args:
         options: options to add.
-        without: an option to leave out with its value.
+        without: options to leave out with their values.
     """
     ctx = click.get_current_context()
-    words: list[str] = [word for word in ctx.meta[COMMAND_LINE] if not word.startswith(f"{without}=")]
-    if without in words:
-        index = words.index(without)
-        del words[index : index + 2]
+    words: list[str] = list(ctx.meta[COMMAND_LINE])
+    for option in without:
+        words = [word for word in words if not word.startswith(f"{option}=")]
+        if option in words:
+            index = words.index(option)
+            del words[index : index + 2]
     arguments = [*options, *words] if "--" in words else [*words, *options]
     return shlex.join(["parity", str(ctx.info_name), *arguments])
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # a report is imported where there is one, so that `--help` i
     from ..report.base import BaseReport
     from ..report.report import Report
 
+_REPORT_OPTIONS = (*(f"--{name}" for name in FORMATS), "--repro")
+
 
 def require_outputs(
     outputs: Mapping[str, str | None], inputs: Mapping[str, str | None], repro: str | None = None
@@ -43,10 +45,13 @@ def require_outputs(
 
 
 def add_origin(report: BaseReport) -> None:
-    """Let a report say which command line made it, and of each of its conditions where the user gave it."""
+    """Let a report say which command line made it, and of each of its conditions where the user gave it.
+
+    Where reports are written changes nothing in them, and a sweep writes them to folders that are gone afterwards.
+    """
     context = click.get_current_context()
     reference = context.params.get("reference") if context.command.name == "compare" else None
-    report.origin = replace(report.origin, command=command_with(), reference=reference or "")
+    report.origin = replace(report.origin, command=command_with(without=_REPORT_OPTIONS), reference=reference or "")
     in_words = {ParameterSource.COMMANDLINE: "given on the command line"}
     if (file := project_file(context)) is not None:
         in_words[ParameterSource.DEFAULT_MAP] = f"from {file}"
@@ -121,9 +126,9 @@ def _suggest(report: BaseReport, *, page: bool, repro: bool) -> None:
     """Print the commands that come next: for a page, and for reproductions if there is a failure to reproduce."""
     if _is_quiet():
         return
-    commands = {"to look at it": command_with("--html", "report.html", without="--repro")} if page else {}
+    commands = {"to look at it": command_with("--html", "report.html", without=["--repro"])} if page else {}
     if repro and (of_network := _of_network(report)) and of_network.reproducible:
-        commands["to reproduce it"] = command_with("--repro", "repro", without="--html")
+        commands["to reproduce it"] = command_with("--repro", "repro", without=["--html"])
     if commands:
         echo("")
     for what, command in commands.items():

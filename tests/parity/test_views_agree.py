@@ -273,6 +273,8 @@ def test_a_sweep_says_what_the_run_of_the_model_says(swept: tuple[dict[str, str]
         assert of_model[name] == data[name.removesuffix("_cells")], name
     assert (of_model["reason"], of_model["cause"]) == (data["sentence"], data["headline"])
     assert of_model["origin"]["versions"] == data["origin"]["versions"]
+    assert of_model["origin"]["command"] == "parity run --no-probe -- bad.py"  # which files of a sweep are gone
+    assert of_model["origin"]["command"] in several["page"]
     words = [data["headline"], document["origin"]["date"], f"torch {data['origin']['versions']['torch']}"]
     words += ["parity sweep bad.py -v", data["model"]]
     for name in ("terminal", "junit", "overview"):
