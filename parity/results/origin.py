@@ -33,8 +33,8 @@ class Origin:
     Attributes:
         date: when it was made, in UTC, as ISO 8601 writes it, to the second.
         versions: versions of this project, of Python and of the libraries in use, by name.
-        command: the command line, but for where reports are written; in Python the one that runs the test, or empty outside of
-            tests.
+        command: the command line, but for where reports are written; in Python the one that runs the test, or empty
+            outside of tests.
         reference: the reference's file, where the command line names both sides, or its class, where two networks are
             compared in Python; empty otherwise.
     """
