@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import UsageError
 from ..lazy import resolve
+from ..namespace import Namespace
 from ..tree import Structure, positional_arguments, sequence
 from ..visible import visible_name
 from .sizes import Reading, input_symbols, readings
@@ -115,6 +116,10 @@ class Program:
             *self.buffers.values(),
         ]
         return StoredData({item.value: item.data for item in stored})
+
+    def new_names(self) -> Namespace:
+        """Return the namespace of new values, in which the names of the program's values are taken."""
+        return Namespace(value.name for value in (*self.inputs, *self.constant_data, *self.producers))
 
     @property
     def updates(self) -> dict[str, Value]:

@@ -10,7 +10,6 @@ import numpy as np
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Constant, Node, Type, Value
-from ....runtime.namespace import Namespace
 from ...sides.records import Array
 
 VECTORS = ("mul", "add", "sub", "div")
@@ -30,8 +29,7 @@ class Rewriting:
 
     def __init__(self, program: Program) -> None:
         self.before = program
-        known = [value.name for value in (*program.inputs, *program.constant_data, *program.producers)]
-        self.names = Namespace(known, first=1)
+        self.names = program.new_names()
         self.nodes: list[Node] = []
         self.constants = list(program.constants)
         self.static = static_values(program)

@@ -176,9 +176,7 @@ class _Division:
     names: Namespace = field(init=False)
 
     def __post_init__(self) -> None:
-        program = self.before
-        known = (v.name for v in (*program.inputs, *program.constant_data, *program.producers))
-        self.names = Namespace(known, first=1)
+        self.names = self.before.new_names()
 
     def program(self) -> Program:
         """Return the program."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from ....runtime.errors import CellbridgeError
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Value
-from ....runtime.namespace import Namespace
 from ...correspondence.distances import EXACT, ROUNDED, distance
 from ...sides.records import Array, Key
 from .anchors import find_anchors
@@ -168,7 +167,7 @@ def _with_unused_results(program: Program, places: Places, unused: Collection[Cr
 
     No gradient passes through the copy, as in the module.
     """
-    names = Namespace((value.name for value in (*program.inputs, *program.constant_data, *program.producers)), first=1)
+    names = program.new_names()
     nodes = list(program.nodes)
     for tensor in [tensor for tensor in places.of if tensor in unused]:
         value = places.of[tensor]

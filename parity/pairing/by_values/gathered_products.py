@@ -24,7 +24,7 @@ def with_rows_taken_first(flat: FlatProgram) -> Program | None:
         flat: the program, without boundaries.
     """
     program = flat.program
-    names = Namespace((value.name for value in (*program.inputs, *program.constant_data, *program.producers)), first=1)
+    names = program.new_names()
     taking = {node: product for node in program.nodes if (product := _taken_product(flat, node)) is not None}
     if not taking:
         return None

@@ -147,8 +147,7 @@ def _with_tensor(program: Program, joined: Joined) -> Program:
     """
     restored = dict(zip(joined.parts, joined.restored, strict=True))
     meeting = uses_that_meet(program, joined.parts)
-    known = (*program.inputs, *program.constant_data, *program.producers)
-    names = Namespace((value.name for value in known), first=1)
+    names = program.new_names()
     before: set[Value | None] = set(joined.parts)
     earlier: set[Node] = set()
     for node in reversed(program.nodes):

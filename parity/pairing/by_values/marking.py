@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Value
-from ....runtime.namespace import Namespace
 from ...sides.records import INPUT, OUTPUT, Key
 from .ownership import Ownership
 
@@ -47,8 +46,7 @@ class _Marker:
                 self.aliases[key] = primary
         self.crossed: dict[tuple[Value, tuple[Key, ...]], Value] = {}
         self.after: dict[Value, list[Node]] = {}
-        taken = (value.name for value in (*program.inputs, *program.constant_data, *program.producers))
-        self.names = Namespace(taken, first=1)
+        self.names = program.new_names()
 
     def build(self) -> MarkedProgram:
         """Return the program."""

@@ -13,7 +13,6 @@ import numpy as np
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, ProgramParameter, Type, Value
-from ....runtime.namespace import Namespace
 from ...sides.records import INPUT
 from .crossings import Crossing
 from .fingerprints import fingerprint
@@ -36,7 +35,7 @@ def with_passed_parameters(program: Program, tensors: Sequence[Crossing]) -> Pro
         return program
     program = _with_copies_tied(program, of_parameters)
     passed = {fingerprint(tensor.arrays[0]) for tensor in of_parameters}
-    names = Namespace((value.name for value in (*program.inputs, *program.constant_data, *program.producers)), first=1)
+    names = program.new_names()
     copies = {
         parameter.value: Value(names.unique(f"{parameter.value.name}_passed"), parameter.value.type)
         for parameter in program.parameters.values()

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Value
-from ....runtime.namespace import Namespace
 from .flat import COPYING, FlatProgram
 
 PRODUCTS = ("linear", "matmul", "conv")
@@ -25,7 +24,7 @@ def with_biases_added_first(flat: FlatProgram, is_tensor: Callable[[Value], bool
     """
     program = flat.program
     stored = _computed_from_parameters(program)
-    names = Namespace((value.name for node in program.nodes for value in node.outputs), first=1)
+    names = program.new_names()
     regrouped: dict[Node, tuple[Node, ...]] = {}
     for node in program.nodes:
         if node.op != "add":

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Value
-from ....runtime.namespace import Namespace
 from ...results.cell_report import is_inside
 from ...sides.records import INPUT, OUTPUT, Key
 from .crossings import Crossing
@@ -77,7 +76,7 @@ def _apart(
         between: the nodes that put it together.
         kept: values that stay in the program.
     """
-    names = Namespace((value.name for value in (*program.inputs, *program.constant_data, *program.producers)), first=1)
+    names = program.new_names()
     copy = Value(names.unique(f"{part.name}_copy"), part.type)
     used = {value for node in program.nodes if node not in between for value in node.inputs} | {*program.outputs, *kept}
     other = {part: part}

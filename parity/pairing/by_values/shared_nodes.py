@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Value
-from ....runtime.namespace import Namespace
 from ....runtime.ops.registry import get
 from ...sides.records import INPUT, OUTPUT, Key
 from .ownership import Ownership
@@ -46,8 +45,7 @@ class _Copier:
             self._add_user(node)
         self.outputs = program.outputs
         self.copies: dict[Node, list[Node]] = {}
-        taken = (value.name for value in (*program.inputs, *program.constant_data, *program.producers))
-        self.names = Namespace(taken, first=1)
+        self.names = program.new_names()
 
     def can_copy(self, node: Node) -> bool:
         """Whether a node computes one value from others, and no random numbers."""

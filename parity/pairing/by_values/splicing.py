@@ -89,8 +89,7 @@ class Splicer:
 
     @cached_property
     def _names(self) -> Namespace:
-        values = (*self.file.inputs, *self.file.constant_data, *self.file.producers)
-        return Namespace((value.name for value in values), first=1)
+        return self.file.new_names()
 
     @cached_property
     def _stored(self) -> dict[Value, Value]:

@@ -14,7 +14,6 @@ import numpy as np
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import INT64, Constant, Node, Type, Value
-from ....runtime.namespace import Namespace
 from ....runtime.ops.registry import get
 from ....runtime.programs.interpreter import execute
 from ...correspondence.distances import ROUNDED, distance
@@ -30,7 +29,7 @@ GATES = 4
 
 def with_summed_biases(program: Program) -> Program:
     """Return a program in which recurrent layers get the sum of their biases as one."""
-    names = Namespace((value.name for value in (*program.constant_data, *program.producers)), first=1)
+    names = program.new_names()
     nodes: list[Node] = []
     for node in program.nodes:
         inputs = list(node.inputs)
