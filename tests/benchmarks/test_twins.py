@@ -144,6 +144,7 @@ def test_a_sound_pair_and_a_fault_are_measured() -> None:
     assert len(PARTS) == 3
 
 
+@pytest.mark.slow
 def test_a_pair_that_is_refused_has_nothing_right(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise UsageError("weights can't be loaded by structure\n  what to do: write a map file")

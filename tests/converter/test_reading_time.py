@@ -50,6 +50,7 @@ def test_one_value_that_goes_into_many_cells() -> None:
         from_onnx(_model(nodes, {"x": [3]}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["d {}", "a+{}"])
 @pytest.mark.every(2)
 def test_many_names_of_dimensions(name: str) -> None:

@@ -204,6 +204,7 @@ def test_it_is_saved_and_loaded_by_torch(tied: Tied, made: nn.Module) -> None:
     assert_same_step(tied, torch.load(file, weights_only=False), tied_arguments())
 
 
+@pytest.mark.slow
 def test_it_is_captured_again(tied: Tied, made: nn.Module) -> None:
     first, second = from_torch(tied, tied_arguments()), from_torch(made, tied_arguments())
     assert list(second.parameters) == list(first.parameters)
@@ -220,6 +221,7 @@ def test_torch_compile_takes_it(tied: Tied, made: nn.Module) -> None:
     torch.testing.assert_close(leaves(compiled(*tied_arguments())), leaves(tied(*tied_arguments())))
 
 
+@pytest.mark.slow
 def test_sizes_stay_dynamic(tied: Tied) -> None:
     batch, time = Dim("batch"), Dim("time", max=16)
     shapes = {"inputs": {"ids": {0: batch, 1: time}, "mask": {0: batch, 1: time}}, "others": (None, None)}

@@ -99,6 +99,7 @@ def nested(depth: int) -> tuple[Program, nn.Module, Tensor]:
     return deep, original, x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [200, pytest.param(1000, marks=pytest.mark.slow)])
 def test_modules_within_each_other(depth: int) -> None:
     program, original, x = nested(depth)

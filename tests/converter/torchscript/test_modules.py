@@ -168,6 +168,7 @@ class Tied(nn.Module):
         return y @ self.listed[0] + self.by_name["bias"] + y @ self.listed[1]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_weights_in_containers_and_of_two_names_have_gradients_in_float64_too() -> None:
     torch.manual_seed(0)

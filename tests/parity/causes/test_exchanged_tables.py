@@ -64,6 +64,7 @@ def test_two_tables_in_each_others_place_are_named() -> None:
     assert cause.error < 1e-11
 
 
+@pytest.mark.slow
 def test_a_table_of_other_numbers_is_not_exchanged() -> None:
     report = compared((0, 1, 2, 3), 0.5)
     causes = [cause for path in report.failing for cause in report.cells[path].causes]

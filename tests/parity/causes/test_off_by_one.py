@@ -84,6 +84,7 @@ def test_shifting_is_gathering_by_distance() -> None:
     assert compared(by_shifting, by_distance(0)).ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("candidate", [by_distance(1, 0.5), sliced(2)])
 @pytest.mark.every(2)
 def test_another_mistake_is_not_off_by_one(candidate: Step) -> None:

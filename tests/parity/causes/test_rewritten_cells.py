@@ -81,6 +81,7 @@ def shown(report: parity.Report) -> str:
     return " ".join(str(report).split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gates", ["figo", "ifog", "oigf"])
 @pytest.mark.every(3)
 def test_exchanged_gates_are_named(gates: str) -> None:

@@ -215,6 +215,7 @@ def test_exchanged_operands_are_one_cause() -> None:
     assert (cause.summary, cause.together) == ("a and b of sub are exchanged in the candidate", 1)
 
 
+@pytest.mark.slow
 def test_another_spelling_is_no_cause() -> None:
     def respelled(network: Network) -> None:
         network.first._fault = network.second._fault = "spelled differently"

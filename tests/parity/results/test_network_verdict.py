@@ -70,6 +70,7 @@ def test_cells_may_be_wrong_in_a_network_that_is_right() -> None:
     assert report.network_verdict.verdict == SAME
 
 
+@pytest.mark.slow
 def test_a_network_that_is_less_precise() -> None:
     report = parity.compare(network(), network(blocks_0_act=rounded), (X,))
     assert report.network_verdict.verdict == LESS_PRECISE, report.network_verdict

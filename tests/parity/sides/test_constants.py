@@ -212,6 +212,7 @@ def test_two_modules_may_make_a_number_in_different_ways() -> None:
     assert not parity.compare(modules[1], candidate, (X,)).ok
 
 
+@pytest.mark.slow
 @pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("captured", "eager"), [("tensor", "new_full"), ("scalar", "full"), ("full", "tensor"), ("asarray", "fill_")]

@@ -56,6 +56,7 @@ def test_a_failing_run_ends_with_the_commands_that_come_next() -> None:
     assert max(map(len, done.output.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_a_fault_is_reproduced_in_a_folder_of_its_own() -> None:
     """The script is run in a process of its own here, as it is for users."""
     done = run("run", "net.py", "--repro", "out", "--seed", "1")

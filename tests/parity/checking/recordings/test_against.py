@@ -60,6 +60,7 @@ def test_what_differs_because_of_a_cell_that_was_left_out_fails_nothing(tmp_path
     assert chosen.failing == [path]
 
 
+@pytest.mark.slow
 @pytest.mark.causes
 @pytest.mark.parametrize(
     ("name", "cause"),

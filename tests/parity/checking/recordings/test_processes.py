@@ -86,6 +86,7 @@ def test_the_folder_around_them_names_one(folder: Path) -> None:
         parity.judge(folder / "alone", folder / "ddp")
 
 
+@pytest.mark.slow
 def test_a_wrong_placement_is_refused(folder: Path, tmp_path: Path) -> None:
     for rank in (0, 1):
         (tmp_path / f"rank-{rank}").mkdir()

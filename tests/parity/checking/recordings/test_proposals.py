@@ -230,6 +230,7 @@ def test_other_layouts_are_read_in_the_references_behind_a_fault_too(tmp_path: P
     assert {c.kind for c in report.cells["two"].comparisons} >= {"output", "input gradient", "parameter gradient"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2/linear", "gpt2/split"])
 @pytest.mark.every(2)
 def test_gpt2_of_transformers_and_a_port_with_other_names(tmp_path: Path, name: str) -> None:

@@ -95,6 +95,7 @@ def compared(block: type[Block | Lone], *, by_heads: bool) -> parity.Report:
     return parity.compare(reference, port, (torch.randn(2, 3, 3, 5),))
 
 
+@pytest.mark.slow
 def test_a_convolution_of_all_heads_has_a_place_among_three_layers() -> None:
     report = compared(Block, by_heads=True)
     assert report.ok, str(report)

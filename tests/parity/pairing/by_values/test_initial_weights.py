@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -83,6 +84,7 @@ def test_biases_of_zeros_are_paired_as_their_weights() -> None:
     require_all_gradients(reference, Linears(reference), torch.randn(2, SIZE, WIDTH))
 
 
+@pytest.mark.slow
 def test_new_norms_are_found_folded_and_in_another_layout() -> None:
     torch.manual_seed(0)
     reference = Convolutions()
@@ -127,6 +129,7 @@ class Reordered(nn.Module):
         return self.last(x.movedim(2, 1).unflatten(2, (6, 5)))  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 def test_gradients_of_equal_numbers_aren_t_compared_where_channels_have_another_order() -> None:
     torch.manual_seed(0)
     reference = nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 2, 3)).eval()

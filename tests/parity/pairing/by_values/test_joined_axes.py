@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -46,6 +47,7 @@ class Rows(nn.Module):
         return self.out(self.scale(y)).tanh().view(*x.shape[:2], 2)
 
 
+@pytest.mark.slow
 def test_cells_behind_a_fault_are_found_in_rows() -> None:
     torch.manual_seed(0)
     module = Network()

@@ -168,6 +168,7 @@ def test_an_update_without_its_scale_is_named() -> None:
     assert "the scale 3 isn't applied" in str(report), str(report)
 
 
+@pytest.mark.slow
 def test_a_product_for_keys_and_values_isn_t_put_in_place_of_the_keys_alone() -> None:
     twin = twins()["perceiver/torch attention"]
     reference = twin.reference()

@@ -94,6 +94,7 @@ class SteppingTagger(nn.Module):
         return self.out(torch.stack(upper, 1).sigmoid()), first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("leak", "failing"), [(0.0, []), (0.1, ["rnn"])])
 @pytest.mark.every(2)
 def test_a_last_state_that_is_returned_does_not_get_past_the_layer(leak: float, failing: list[str]) -> None:

@@ -191,6 +191,7 @@ class ChannelsLast(nn.Module):
         return x.mean((1, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("eps", "failing"), [(1e-5, set()), (1e-2, {"0.norm", "1.norm"})])
 @pytest.mark.every(2)
 def test_norms_are_merged_with_channels_last(eps: float, failing: set[str]) -> None:

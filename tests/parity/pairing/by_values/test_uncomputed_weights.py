@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -68,5 +69,6 @@ def test_the_cells_that_compute_weights_are_accused() -> None:
     assert set(report.failing) == {"scores.q_norm", "scores.k_norm"}, str(report)
 
 
+@pytest.mark.slow
 def test_right_weights_hold() -> None:
     assert compared(more=1.0).ok

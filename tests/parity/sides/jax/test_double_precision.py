@@ -182,6 +182,7 @@ def test_attention_of_jax_is_the_same_function(fault: dict[str, Any], holds: boo
     assert report.failing == ([] if holds else [""])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.0, 1 + 1e-4])
 @pytest.mark.every(2)
 def test_numbers_may_be_rounded_to_float32_on_one_side(factor: float) -> None:
@@ -196,6 +197,7 @@ def test_numbers_may_be_rounded_to_float32_on_one_side(factor: float) -> None:
     assert compare(reference, port).ok is (factor == 1)
 
 
+@pytest.mark.slow
 def test_a_cast_counts_in_the_working_dtype() -> None:
     report = compare(lambda x: x * 2, lambda x: (x.astype(jnp.bfloat16) * 2).astype(x.dtype))
     failures = {c.check for c in report.cells[""].failures}

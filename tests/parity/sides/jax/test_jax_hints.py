@@ -84,6 +84,7 @@ PORTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "source", ["def model(): return nnx.Linear(4, 3, rngs=nnx.Rngs(0))", "model = nnx.Linear(4, 3, rngs=nnx.Rngs(0))"]
 )

@@ -34,6 +34,7 @@ EVERYTHING = {
 }
 
 
+@pytest.mark.slow
 def test_a_module_of_nnx_agrees_cell_by_cell() -> None:
     module, x = make()
     report = parity.compare(module, jax_side(nnx_port(module)), (x,))
