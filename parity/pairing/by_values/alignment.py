@@ -30,12 +30,12 @@ from ...sides.run import FORWARD, Run, Wanted
 from ...sides.torch_side import TorchSide
 from .alignment_notes import alignment_notes
 from .crossings import Crossing, other_sample
-from .equal_moves import with_equal_moves_merged
 from .flat import FlatProgram, without_boundaries
 from .found_cells import FoundCells
 from .odd_shapes import constant_boundaries
 from .pairs import cell_pairs, merged_parameters, parameter_pairs, passed_on
 from .parameters import PairedParameters
+from .repeated_nodes import with_moves_done_once
 from .search import Search
 from .sides import FileSide, ModuleSide
 from .written_scans import with_scans_written_out
@@ -103,7 +103,7 @@ def align(
     truth = plain.run(Run("float64", Wanted(options.grads)))
     program, outputs = _with_results_of(program, truth, pair_results(truth))
     program = program.replace(arguments=positional_arguments(len(program.inputs)))
-    flat = FlatProgram(with_equal_moves_merged(without_boundaries(program)))
+    flat = FlatProgram(with_moves_done_once(without_boundaries(program)))
     samples, records = [first], [truth]
     if (other := other_sample(args, kwargs)) is not None:
         try:

@@ -1,13 +1,14 @@
-"""Nodes that a file repeats, where the module has one tensor: each of their values would have a part of its gradient.
+"""Nodes that a port repeats, where the module has one tensor: each of their values would have a part of its gradient.
 
 A decoder computes its keys again in each step. Attention adds positions to its queries and to its keys, which are one
-tensor of the module. What is repeated becomes one value, through which all of the gradient passes.
+tensor of the module. A sequence is shifted by a step for its keys, its values and its gates in turn. What is repeated
+becomes one value, through which all of the gradient passes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -21,6 +22,18 @@ from .crossings import Crossing
 from .file_values import FileValues
 
 PRODUCTS = ("linear", "matmul", "conv", "conv_transpose")
+NOT_MOVES = ("boundary", "stop_gradient", "guard")
+"""Ops that do more than to move a tensor."""
+
+
+def with_moves_done_once(program: Program) -> Program:
+    """Return the program with one value for all that move the same tensors in the same way.
+
+    Values that are computed and not only moved stay apart: each may be the result of a Cell of its own.
+    """
+    moves = {node for node in program.nodes if _is_move(program, node)}
+    first = _first_of_each(program, lambda node: node in moves or node.op == "full")
+    return _with_first(program, first, {v for node in moves for v in node.outputs if v is not first[v]})
 
 
 def with_products_computed_once(program: Program, tensors: Sequence[Crossing]) -> Program:
@@ -32,7 +45,7 @@ def with_products_computed_once(program: Program, tensors: Sequence[Crossing]) -
             for themselves stay, since they have a gradient each.
     """
     several = {tensor.shape for tensor in tensors if len(tensor.computations) > 1}
-    first = _first_of_each(program)
+    first = _first_of_each(program, _is_the_same_each_time)
     products = {v for node in program.nodes if node.op in PRODUCTS for v in node.outputs if v.shape not in several}
     return _with_first(program, first, {v for v, other in first.items() if v is not other and v in products})
 
@@ -48,7 +61,7 @@ def with_arguments_computed_once(file: FileValues, tensors: Sequence[Crossing]) 
     given = [tensor for tensor in tensors if _is_given_several_times(tensor)]
     if not given:
         return program
-    first = _first_of_each(program)
+    first = _first_of_each(program, _is_the_same_each_time)
     stored = program.constant_data
     repeats = {
         value
@@ -81,17 +94,34 @@ def _with_first(program: Program, first: Mapping[Value, Value], repeats: set[Val
     return program.replace(nodes=tuple(reversed(nodes)), outputs=outputs)
 
 
-def _first_of_each(program: Program) -> dict[Value, Value]:
-    """Return for each value that a node computes the first one that is computed in the same way."""
+def _first_of_each(program: Program, is_compared: Callable[[Node], bool]) -> dict[Value, Value]:
+    """Return for each value of the nodes that are compared the first one that is computed in the same way."""
     first: dict[Value, Value] = {}
+    stored: dict[Value, Hashable] = {constant.value: hashable(constant.data) for constant in program.constants}
     known: dict[Hashable, tuple[Value, ...]] = {}
-    for node in program.nodes:
-        if get(node.op).traits.draws or any(isinstance(item, Program) for item in node.attributes.values()):
-            continue
-        operands = tuple(None if value is None else first.get(value, value) for value in node.inputs)
+    for node in filter(is_compared, program.nodes):
+        operands = tuple(None if v is None else stored.get(v, first.get(v, v)) for v in node.inputs)
         how = node.op, operands, tuple((name, hashable(value)) for name, value in sorted(node.attributes.items()))
         first |= dict(zip(node.outputs, known.setdefault(how, node.outputs), strict=True))
     return first
+
+
+def _is_the_same_each_time(node: Node) -> bool:
+    return not get(node.op).traits.draws and not any(isinstance(item, Program) for item in node.attributes.values())
+
+
+def _is_move(program: Program, node: Node) -> bool:
+    """Whether a node only moves elements of what the program computes, and of constants."""
+    stored = program.constant_data
+    parameters = {parameter.value for parameter in program.parameters.values()}
+    operands = [value for value in node.inputs if value is not None]
+    return (
+        bool(get(node.op).traits.moves)
+        and node.op not in NOT_MOVES
+        and len(node.outputs) == 1
+        and parameters.isdisjoint(operands)
+        and any(value not in stored for value in operands)
+    )
 
 
 def _is_given_several_times(tensor: Crossing) -> bool:
