@@ -46,6 +46,19 @@ class Layout:
         return self.target == tuple(self.source[axis] for axis in self.permutation)
 
     @property
+    def order_of_features(self) -> tuple[int, ...]:
+        """For each place along the last axis of the result, the place among those from which all lines there are taken.
+
+        Empty if they have the same order, or if a line has elements from several places.
+        """
+        places = self.read(np.arange(math.prod(self.source)).reshape(self.source))
+        offsets = places - places.min(axis=-1, keepdims=True)
+        first = offsets.reshape(-1, self.target[-1])[0]
+        plain = np.arange(len(first))
+        is_order = (offsets == first).all() and np.array_equal(np.sort(first), plain)
+        return tuple(map(int, first)) if is_order and not np.array_equal(first, plain) else ()
+
+    @property
     def inverse(self) -> Layout:
         """The layout that reads the candidate's tensor from the module's."""
         order = tuple(int(axis) for axis in np.argsort(self.permutation))
@@ -121,6 +134,13 @@ def plain_layouts(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[
             layout = Layout(source, source, permutation, target)
             if layout.exchanges_axes and permutation != tuple(range(len(source))):
                 yield layout
+
+
+def with_features_in_order(shape: tuple[int, ...], order: tuple[int, ...]) -> Layout:
+    """Return the layout of a tensor of which what lies along the last axis has another order in the candidate."""
+    places = np.arange(math.prod(shape)).reshape(shape).take(order, -1)
+    as_it_is = Layout(shape, shape, tuple(range(len(shape))), shape, len(shape) - 1, order)
+    return layout_of_places(places.reshape(-1), shape, shape) or as_it_is
 
 
 def _in_known_orders(source: tuple[int, ...], target: tuple[int, ...], known: Collection[Layout]) -> Iterator[Layout]:

@@ -16,7 +16,7 @@ from ....runtime.ir.program import Program
 from ....runtime.ir.types import INT64, Constant, Node, Source, Type, Value
 from ....runtime.namespace import Namespace
 from ...correspondence.distances import EXACT, ROUNDED, Array, Arrays, EqualArrays, distance
-from ...correspondence.layouts import Layout, find_layout, plain_layouts
+from ...correspondence.layouts import Layout, find_layout, plain_layouts, with_features_in_order
 from ...sides.records import OUTPUT
 from .crossings import Crossing
 from .file_values import FileValues
@@ -164,8 +164,8 @@ class ViewFinder:
     def suppose(self, tensors: Sequence[Crossing]) -> None:
         """Add views of values that agree with no tensor: after a wrong value, nothing does.
 
-        Their layouts are those of other tensors, and orders of axes, and joined axes before that of features, between
-        which the program itself changes.
+        Their layouts are those of other tensors, whose order of features may be that of more or fewer heads, too; and
+        orders of axes, and joined axes before that of features, between which the program itself changes.
         """
         permutations = {layout.permutation for layout in self.known if layout.exchanges_axes}
         joined: set[tuple[tuple[Dim, ...], tuple[Dim, ...]]] = set()
@@ -176,6 +176,7 @@ class ViewFinder:
             elif node.op == "reshape" and node.inputs[0] is not None:
                 ends = node.inputs[0].shape[:-1], node.outputs[0].shape[:-1]
                 joined |= {ends, ends[::-1]}
+        orders = sorted({layout.order_of_features for layout in self.known if not layout.exchanges_axes} - {()})
         layouts: dict[Layout, None] = {}
         for target in dict.fromkeys(tensor.shape for tensor in tensors):
             for source in self.of_shape:
@@ -185,7 +186,10 @@ class ViewFinder:
                 if len(set(features)) == 1 and (source[:-1], target[:-1]) in joined:
                     plain += [x for x in plain_layouts(source, target) if not x.exchanges_axes]
                 layouts |= dict.fromkeys(same or plain)
-        possible = [(value, x) for x in layouts for value in self.of_shape[x.source] if value not in self.agreeing]
+            of_size = (order for order in orders if target[-1:] == (len(order),))
+            layouts |= dict.fromkeys(with_features_in_order(target, order) for order in of_size)
+        free = {shape: [v for v in values if v not in self.agreeing] for shape, values in self.of_shape.items()}
+        possible = [(value, x) for x in layouts for value in free.get(x.source, ())]
         for value, layout in possible[:MOST_SUPPOSED]:
             self._add(value, layout)
             self.supposed.update(self.views[value, layout].steps)

@@ -1,4 +1,4 @@
-"""Ports that join features in another order, with the weights to it."""
+"""Ports that have features in another order, with the weights to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from cellbridge import parity
 from cellbridge.parity.report.report import Report
 
-WIDTH, NEW = 6, 4
+WIDTH, NEW, SIZE = 6, 4, 6
 NEWEST_FIRST = torch.arange(WIDTH + NEW).roll(NEW)
 
 
@@ -74,3 +74,51 @@ def test_a_norm_that_kept_the_order() -> None:
 
 def test_a_wrong_order_is_where_features_are_joined() -> None:
     assert compared("joined in the other order").failing == ["join"]
+
+
+class Halves(nn.Module):
+    """Queries of four heads and keys of two, whose features are multiplied by those of the other half."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.head = nn.Linear(WIDTH, 4 * SIZE), nn.Linear(WIDTH, 2 * SIZE), nn.Linear(3 * SIZE, 2)
+        self.q_norm, self.k_norm = nn.LayerNorm(SIZE, bias=False), nn.LayerNorm(SIZE, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k = (
+            norm(part(x).unflatten(-1, (-1, SIZE))) for part, norm in ((self.q, self.q_norm), (self.k, self.k_norm))
+        )
+        first, second = torch.cat((q, k), -2).chunk(2, -1)
+        return self.head((first * second).flatten(-2))  # type: ignore[no-any-return]
+
+
+class Pairs(nn.Module):
+    """Has the features of both halves in turn, with a product for queries and keys together."""
+
+    def __init__(self, like: Halves) -> None:
+        super().__init__()
+        self.both, self.out = nn.Linear(WIDTH, 6 * SIZE), nn.Linear(3 * SIZE, 2)
+        self.norms = nn.ModuleList(nn.LayerNorm(SIZE, bias=False) for _ in range(2))
+        order = torch.arange(SIZE).unflatten(0, (2, -1)).T.flatten()
+        for name in ("weight", "bias"):
+            rows = torch.cat(
+                [getattr(part, name).detach().unflatten(0, (-1, SIZE))[:, order] for part in (like.q, like.k)]
+            )
+            setattr(self.both, name, nn.Parameter(rows.flatten(0, 1)))
+        self.norms[0].load_state_dict(like.q_norm.state_dict())  # a fault: in halves
+        self.norms[1].load_state_dict({"weight": like.k_norm.weight[order]})
+        self.out.load_state_dict(like.head.state_dict())
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k = self.both(x).unflatten(-1, (-1, SIZE)).split((4, 2), -2)
+        x = torch.cat((self.norms[0](q), self.norms[1](k)), -2)
+        return self.out((x[..., ::2] * x[..., 1::2]).flatten(-2))  # type: ignore[no-any-return]
+
+
+def test_a_norm_of_more_heads_than_others_of_that_order() -> None:
+    torch.manual_seed(0)
+    reference = Halves()
+    with torch.no_grad():
+        for norm in (reference.q_norm, reference.k_norm):
+            norm.weight += torch.randn(SIZE)
+    assert parity.compare(reference, Pairs(reference), (torch.randn(2, 5, WIDTH),)).failing == ["q_norm"]
