@@ -86,7 +86,8 @@ def _results(tensors: Sequence[Crossing]) -> dict[str, Crossing]:
 def _conflicts(flat: FlatProgram, cells: Mapping[Node, set[str] | None], order: Sequence[str]) -> dict[str, set[str]]:
     """Return the Cells of which one depends in the file on one that the module computes later, for each of both.
 
-    Two that depend on each other, as in a loop, say nothing.
+    Two that depend on each other, as in a loop, say nothing. Nor do a Cell and one inside it: a Cell may use parameters
+    of its own before those inside it, or after them.
     """
     before: dict[str, set[str]] = {}
     reached: dict[Value, frozenset[str]] = {}
@@ -99,6 +100,8 @@ def _conflicts(flat: FlatProgram, cells: Mapping[Node, set[str] | None], order: 
     conflicts: dict[str, set[str]] = {}
     for number, first in enumerate(order):
         for second in order[number + 1 :]:
+            if is_inside(first, second):  # which returns after it
+                continue
             if second in before.get(first, ()) and first not in before.get(second, ()):
                 conflicts.setdefault(first, set()).add(second)
                 conflicts.setdefault(second, set()).add(first)

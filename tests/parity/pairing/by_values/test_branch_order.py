@@ -1,8 +1,9 @@
-"""Branches of a block that a port computes in another order: nothing in them is moved."""
+"""Branches of a block that a port computes in another order, and other Cells in which nothing is moved."""
 
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -74,3 +75,49 @@ def test_untrained_norms_of_branches_in_another_order_are_not_moved(monkeypatch:
     report = parity.compare(reference, port, (torch.randn(4, 6),))
     assert report.failing == ["0.first"], str(report)
     assert [move.cells for move in moves] == [frozenset()]
+
+
+class Scaled(nn.Module):
+    """Multiplies by a parameter of its own what it gives to the layers in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(6))
+        self.up, self.down = nn.Linear(6, 9), nn.Linear(9, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.down(self.up(x * self.scale).relu().square())
+        return result
+
+
+class Residual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.inner = nn.Linear(6, 6), Scaled()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        result: Tensor = x + self.inner(x)
+        return result
+
+
+class ResidualOfPort(nn.Module):
+    """The same without the square: a fault."""
+
+    def __init__(self, like: Residual) -> None:
+        super().__init__()
+        layers = copy.deepcopy(like)
+        self.f, self.s, self.i, self.o = layers.first, layers.inner.scale, layers.inner.up, layers.inner.down
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.f(x)
+        result: Tensor = x + self.o(self.i(x * self.s).relu())
+        return result
+
+
+def test_a_cell_that_uses_a_parameter_before_the_cells_in_it_is_not_moved() -> None:
+    torch.manual_seed(0)
+    reference = nn.Sequential(Residual(), nn.Linear(6, 3))
+    port = nn.Sequential(OrderedDict(block=ResidualOfPort(reference[0]), last=copy.deepcopy(reference[1])))
+    report = parity.compare(reference, port, (torch.randn(4, 6),))
+    assert report.failing == ["0.inner"], str(report)
