@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import FLOAT64, Node, Type, Value, is_floating
+from ....runtime.ops.registry import get
 from .rewriting import Rewriting
 
 PRODUCTS = ("linear", "conv", "conv_transpose")
@@ -44,7 +45,7 @@ class _Learned(Rewriting):
         """Return the static values that a product or a standardization has a part in."""
         deep: set[Value] = set()
         for node in self.before.nodes:
-            is_step = node.op in (*PRODUCTS, *STANDARDS, "matmul")
+            is_step = get(node.op).traits.products or node.op in STANDARDS
             if is_step or not deep.isdisjoint(value for value in node.inputs if value is not None):
                 deep.update(value for value in node.outputs if value in self.static)
         return deep

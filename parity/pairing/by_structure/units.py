@@ -13,7 +13,6 @@ from .network import Network
 from .rewriting import VECTORS
 
 MATRIX, TABLE, VECTOR, OTHER = "matrix", "table", "vector", "other"
-PRODUCTS = ("linear", "matmul", "conv", "conv_transpose")
 
 
 @dataclass(eq=False)

@@ -16,7 +16,6 @@ from ....runtime.ops.registry import evaluate, get
 from ...sides.records import Array
 from .rewriting import Rewriting, consumers_of, shape_of
 
-PRODUCTS = ("linear", "matmul", "conv", "conv_transpose")
 MOVES = ("reshape", "transpose")
 
 
@@ -113,7 +112,7 @@ class _Biases(Rewriting):
         node = self.before.producers.get(value)
         if node is None or value in self.before.outputs or len(self.consumers[value]) != 1:
             return None
-        if node.op in PRODUCTS and node.inputs[1] in self.static:
+        if get(node.op).traits.products and node.inputs[1] in self.static:
             return [node]
         if node.op not in (*MOVES, "add") or (node.op == "add" and self._adds_stored(node)):
             return None

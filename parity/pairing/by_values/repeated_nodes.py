@@ -21,7 +21,6 @@ from ...sides.records import INPUT
 from .crossings import Crossing
 from .file_values import FileValues
 
-PRODUCTS = ("linear", "matmul", "conv", "conv_transpose")
 NOT_MOVES = ("boundary", "stop_gradient", "guard")
 """Ops that do more than to move a tensor."""
 
@@ -46,7 +45,9 @@ def with_products_computed_once(program: Program, tensors: Sequence[Crossing]) -
     """
     several = {tensor.shape for tensor in tensors if len(tensor.computations) > 1}
     first = _first_of_each(program, _is_the_same_each_time)
-    products = {v for node in program.nodes if node.op in PRODUCTS for v in node.outputs if v.shape not in several}
+    products = {
+        v for node in program.nodes if get(node.op).traits.products for v in node.outputs if v.shape not in several
+    }
     return _with_first(program, first, {v for v, other in first.items() if v is not other and v in products})
 
 
