@@ -6,11 +6,13 @@ import os
 import re
 import subprocess
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from tests.docs.samples import ROOT, Block, Session, WrongSample, blocks
+from tests.parity.html.browser import COMMAND, browser
 from tests.test_packaging import environment_with
 
 pytestmark = pytest.mark.slow
@@ -73,3 +75,18 @@ def test_help_comes_at_once(scripts: Path) -> None:
         seconds.append(time.monotonic() - started)
         assert (code, "To begin with:" in printed) == (0, True)
     assert min(seconds) < HELP_SECONDS
+
+
+@pytest.mark.skipif(COMMAND is None, reason="there is no Chromium")
+def test_the_page_of_a_failing_run_is_seen(scripts: Path, tmp_path: Path) -> None:
+    """In a window of a desk and of a phone, light and dark; `pytest --basetemp` keeps the screenshots."""
+    newcomer = Newcomer(scripts.parents[1] / "clone", scripts)
+    code, printed = newcomer._command("parity run fixtures/faults/custom_backward_wrong.py --html page.html")
+    assert code == 1, printed
+    with browser() as window:
+        for width, dark in product((1400, 390), (False, True)):
+            window.open(newcomer.folder / "page.html", width=width, dark=dark)
+            window.screenshot(tmp_path / f"page-{width}-{'dark' if dark else 'light'}.png")
+            assert "blocks.1.activation" in window.run("document.body.innerText")
+            assert window.run("document.documentElement.scrollWidth") == width
+            assert window.complaints == []

@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-from cellbridge.parity.support import progress
-from cellbridge.parity.support.progress import ProgressDisplay, ProgressLines
+from cellbridge.parity.support import progress_lines
+from cellbridge.parity.support.progress import ProgressDisplay
+from cellbridge.parity.support.progress_lines import ProgressLines
 
 
 def waited_for(stream: io.StringIO, lines: int) -> list[str]:
@@ -43,7 +44,7 @@ Kernel.__module__ = "ipykernel.iostream"
 def test_a_notebook_has_one_line_that_is_gone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Kernel()
     monkeypatch.setattr(sys, "stdout", stream)
-    monkeypatch.setattr(progress.NotebookLine.__init__, "__defaults__", (0.05,))
+    monkeypatch.setattr(progress_lines.NotebookLine.__init__, "__defaults__", (0.05,))
     with ProgressDisplay() as shown:
         shown.stage("interpreter", 4)
         while stream.getvalue().count("\r") < 2:
@@ -58,7 +59,7 @@ def test_a_notebook_has_one_line_that_is_gone_at_the_end(monkeypatch: pytest.Mon
     ("elapsed", "done", "total", "left"), [(6.0, 3, 4, 2.0), (6.0, 0, 4, None), (6.0, 4, 4, None), (6.0, 5, 4, None)]
 )
 def test_the_time_left_goes_by_the_pace_so_far(elapsed: float, done: int, total: int, left: float | None) -> None:
-    assert progress.seconds_left(elapsed, done, total) == left
+    assert progress_lines.seconds_left(elapsed, done, total) == left
 
 
 def test_a_short_run_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +73,7 @@ def test_a_short_run_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_long_run_writes_to_stderr_that_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress.ProgressLines.__init__, "__defaults__", (0.05,))
+    monkeypatch.setattr(progress_lines.ProgressLines.__init__, "__defaults__", (0.05,))
     with ProgressDisplay() as shown:
         shown.stage("capture", None)
         written = waited_for(stream, 1)
