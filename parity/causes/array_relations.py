@@ -16,6 +16,8 @@ MAX_BLOCKS = 12
 """The most blocks whose order is listed."""
 MAX_SHIFT = 16
 """The most rows by which a table is shifted."""
+SHOWN_ROWS = 8
+"""Rows that are shown of an order, the first that is another's among them."""
 MAX_NUMBERS = 4
 """Numbers that are shown of an array."""
 FEW = 0.05
@@ -157,7 +159,10 @@ def _permuted_axis(reference: Array, candidate: Array) -> str:
             return f"is rolled by {shift} {place}"
         if (of_blocks := _blocks(order)) and len(of_blocks) <= MAX_BLOCKS:
             return f"has its {len(of_blocks)} blocks {place} in the order {', '.join(map(str, of_blocks))}"
-        shown = ", ".join(map(str, order[:8])) + (", ..." if len(order) > 8 else "")
+        moved = next(n for n, row in enumerate(order) if n != row)
+        start = moved if moved >= SHOWN_ROWS else 0
+        shown = "..., " * (start > 0) + ", ".join(map(str, order[start : start + SHOWN_ROWS]))
+        shown += ", ..." * (start + SHOWN_ROWS < len(order))
         return f"is in another order {place} ({shown})"
     return ""
 

@@ -235,14 +235,32 @@ class _Describer:
         """Return the cause of an operand that is another one in the candidate, with the numbers of tables."""
         (node, position), other = reference, candidate[0]
         values = tuple(n.inputs[at] if at < len(n.inputs) else None for n, at in (reference, candidate))
+        cells = self.comparison.reference, self.comparison.candidate
+        arrays = [array_of(cell, value) for cell, value in zip(cells, values, strict=True)]
+        if (rearranged := self._rearranged(values, arrays)) is not None:
+            return rearranged
         words, other_words = self._names_of(*values)
         name = self._operand_name(node, position)
         summary = f"{name} of {node.op} is {other_words} in the candidate, {words} in the reference"
-        cells = self.comparison.reference, self.comparison.candidate
-        arrays = [array_of(cell, value) for cell, value in zip(cells, values, strict=True)]
         has_table = any(x is not None and x.size > 1 for x in arrays)
         numbers = numbers_in_words(*arrays) if has_table else ""
         return Cause("structure", summary, op=node.op, source=place_of_node(other), values=numbers)
+
+    def _rearranged(self, values: Sequence[Value | None], arrays: Sequence[Array | None]) -> Cause | None:
+        """Return the cause of a parameter's numbers in another order than the numbers that they meet.
+
+        Nobody wrote the node that brings them in it: it is how the two sides were laid beside each other.
+        """
+        reference, candidate = arrays
+        names = {p.value: name for name, p in self.programs[0].parameters.items()}
+        node = None if values[1] is None else self.programs[1].producers.get(values[1])
+        if values[0] not in names or reference is None or candidate is None or node is None or place_of_node(node):
+            return None
+        how, name = relation(reference, candidate), names[values[0]]
+        if not how:
+            return None
+        summary = f"{visible_name(name)} {how} in the candidate, relative to its input"
+        return Cause("weight", summary, op=node.op, attribute=name)
 
     def _weight(
         self, reference_operands: Sequence[Value | None], candidate_operands: Sequence[Value | None], position: int

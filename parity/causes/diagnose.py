@@ -19,12 +19,13 @@ from .changes import Change, changes, source_in_reference
 from .descriptions import MAX_OPS, describe, from_candidate, in_places
 from .differences import Comparison, Difference
 from .evidence import Agreement, Evidence
-from .fixed_values import with_tables
+from .fixed_values import of_several_tables
 from .hunks import CANDIDATE, REFERENCE, Side, hunk_of, hunk_of_change, hunk_of_keys
-from .linear_forms import as_linear
+from .mixtures import leaves_unused
 from .operators import OperatorChange, operator_changes
 from .rebuilding import INVALID
 from .smallest_set import agreement_with, smallest_set
+from .written_alike import comparisons
 from .written_numbers import estimated, is_written
 
 PAIRS = 0.25
@@ -190,27 +191,30 @@ class Diagnosis:
         candidate = self.candidate_call(number)
         if candidate is None:
             return []
-        try:
-            if any(node.op == "linear" for node in cell.program.nodes):
-                candidate = as_linear(candidate)
-            causes = self._from_programs(cell, candidate, evidence, class_name)
-            if len(causes) == 1:
-                return causes
-            tables = with_tables(cell), with_tables(candidate)
-            if tables == (None, None):
-                return causes
-            in_tables = self._from_programs(tables[0] or cell, tables[1] or candidate, evidence, class_name)
-        except INVALID:
-            return []
-        return in_tables if len(in_tables) == 1 else causes
+        first: list[Cause] = []
+        explained = None
+        with suppress(*INVALID):
+            for comparison in comparisons(cell, candidate):
+                causes = self._from_comparison(comparison, evidence, class_name)
+                if len(causes) == 1 and not self._says_too_little(cell.path):
+                    return causes
+                first = first or causes
+                explained = explained or self.explained.get(cell.path)
+        if explained is not None:
+            self.explained[cell.path] = explained
+        return first
 
-    def _from_programs(
-        self, cell: CellProgram, candidate: CellProgram, evidence: Evidence, class_name: str
-    ) -> list[Cause]:
+    def _says_too_little(self, path: str) -> bool:
+        """Whether the cause that was proved names one of several tables, or what isn't computed in addition alone."""
+        comparison, differences = self.explained[path]
+        if any(of_several_tables(comparison, d) for d in differences):
+            return True
+        added = [d for d in differences if d.kind == "nodes" and not d.nodes and not comparison.read_elsewhere(d)]
+        return bool(added) and leaves_unused(comparison, differences)
+
+    def _from_comparison(self, comparison: Comparison, evidence: Evidence, class_name: str) -> list[Cause]:
         """Return the same for two programs of the Cell."""
-        comparison = Comparison.of(cell, candidate)
-        if comparison is None:
-            return []
+        cell = comparison.reference
         several = list(operator_changes(comparison))
         for change in several:
             if (agreement := agreement_with(comparison, cell, evidence, change.differences)) is not None:

@@ -60,6 +60,21 @@ def exchanged_table(comparison: Comparison, difference: Difference) -> tuple[Ope
     return operand_pairs[0] if all(value is not None and is_fixed(program, value) for value, program in pair) else None
 
 
+def of_several_tables(comparison: Comparison, difference: Difference) -> bool:
+    """Whether nodes that one side has in place of others compute tables and something else, or several tables.
+
+    Where one of them is used says only a part of what differs.
+    """
+    programs = comparison.reference.program, comparison.candidate.program
+    used = {(node.inputs[n], other.inputs[m]) for (node, n), (other, m) in comparison.operands_from(difference)}
+    tables = [
+        pair
+        for pair in used
+        if all(v is not None and is_fixed(program, v) for v, program in zip(pair, programs, strict=True))
+    ]
+    return len(used) > 1 and bool(tables)
+
+
 def with_tables(cell: CellProgram) -> CellProgram | None:
     """Return a Cell with constants in place of the nodes that compute fixed values; None if it computes none.
 
@@ -93,10 +108,10 @@ def with_tables(cell: CellProgram) -> CellProgram | None:
         places.update({known[v].value: str(node.source or "") for v in known})
         return tuple(known.get(v, next(iter(known.values()))) for v in node.outputs)
 
-    return replace(cell, program=_without_unused(rebuild(program, rule)), places=places)
+    return replace(cell, program=without_unused(rebuild(program, rule)), places=places)
 
 
-def _without_unused(program: Program) -> Program:
+def without_unused(program: Program) -> Program:
     """Return a program without nodes and constants that nothing uses."""
     used = {*program.outputs, *program.updates.values()}
     kept: list[Node] = []

@@ -17,6 +17,7 @@ from ...runtime.ops.registry import get
 from ...runtime.tracing import Builder, SymbolicTensor
 from .alignment import Pair
 from .differences import Comparison, Difference, leaves, operand_at
+from .fixed_values import without_unused
 from .rebuilding import append
 
 
@@ -28,6 +29,12 @@ def mixture(comparison: Comparison, adopted: Collection[Difference]) -> Program:
         CellbridgeError: types don't fit.
     """
     return _Mixer(comparison, adopted).program()
+
+
+def leaves_unused(comparison: Comparison, adopted: Collection[Difference]) -> bool:
+    """Whether nodes of the reference are of no use with the given differences, which don't have them."""
+    program = mixture(comparison, adopted)
+    return len(without_unused(program).nodes) < len(program.nodes)
 
 
 class _Mixer:

@@ -1,0 +1,97 @@
+"""Features and the columns that they meet in different orders: no rearranging is named that nobody wrote."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cellbridge import parity
+
+pytestmark = pytest.mark.causes
+
+ORDER = [0, 2, 1, 4, 3]
+
+
+class Joined(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.other, self.last = nn.Linear(3, 8), nn.Linear(3, 5), nn.Linear(11, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        pairs = self.first(x).view(-1, 4, 2)
+        rows = torch.tensor([i for i in range(4) for j in range(i)])
+        columns = torch.tensor([j for i in range(4) for j in range(i)])
+        products = torch.bmm(pairs, pairs.mT)[:, rows, columns]
+        return self.last(torch.cat([self.other(x).tanh(), products], -1)).sigmoid()  # type: ignore[no-any-return]
+
+
+class Port(nn.Module):
+    """Joins them the other way round, as the columns have them.
+
+    Args:
+        reference: the reference.
+        above: whether the products are in the order of those above the diagonal, of which the columns know nothing.
+        takes: whether the others are taken in another order.
+    """
+
+    def __init__(self, reference: Joined, *, above: bool = False, takes: bool = False) -> None:
+        super().__init__()
+        self.above, self.takes = above, takes
+        self.one, self.two, self.three = nn.Linear(3, 8), nn.Linear(3, 5), nn.Linear(11, 2)
+        for own, other in ((self.one, "first"), (self.two, "other"), (self.three, "last")):
+            own.load_state_dict(getattr(reference, other).state_dict())
+        self.three.weight.data = torch.cat([self.three.weight[:, 5:], self.three.weight[:, :5]], 1).detach()
+
+    def forward(self, x: Tensor) -> Tensor:
+        pairs = self.one(x).view(-1, 4, 2)
+        i, j = torch.triu_indices(4, 4, 1) if self.above else torch.tril_indices(4, 4, -1)
+        products = torch.einsum("bif,bjf->bij", pairs, pairs)[:, i, j]
+        others = self.two(x).tanh()
+        return self.three(torch.cat([products, others[:, ORDER] if self.takes else others], -1)).sigmoid()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("way", ["above", "takes"])
+def test_columns_in_another_order_than_the_features(way: str) -> None:
+    torch.manual_seed(0)
+    reference = Joined()
+    port = Port(reference, **{way: True})
+    report = parity.compare(reference, port, torch.randn(6, 3), probe=False)
+    assert report.failing == ["last"]
+    (cause,) = report.cells["last"].causes
+    assert (cause.kind, cause.attribute) == ("weight", "last.weight")
+    order = {"above": "0, 1, 2, 3, 4, 5, 6, 8, ...", "takes": "0, 2, 1, 4, 3, 5, 6, 7, ..."}[way]
+    assert cause.summary == (
+        f"last.weight is in another order along axis 1 ({order}) in the candidate, relative to its input"
+    )
+
+
+class Plain(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.other, self.last = nn.Linear(3, 5), nn.Linear(3, 4), nn.Linear(9, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.cat([self.other(x).tanh(), self.first(x).relu()], -1)).sigmoid()  # type: ignore[no-any-return]
+
+
+class PlainPort(nn.Module):
+    """Takes the rectified features in another order; computes them first."""
+
+    def __init__(self, reference: Plain) -> None:
+        super().__init__()
+        self.one, self.two, self.three = nn.Linear(3, 5), nn.Linear(3, 4), nn.Linear(9, 2)
+        for own, other in ((self.one, "first"), (self.two, "other"), (self.three, "last")):
+            own.load_state_dict(getattr(reference, other).state_dict())
+        self.three.weight.data = torch.cat([self.three.weight[:, 4:], self.three.weight[:, :4]], 1).detach()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.three(torch.cat([self.one(x).relu()[:, ORDER], self.two(x).tanh()], -1)).sigmoid()  # type: ignore[no-any-return]
+
+
+def test_what_is_computed_later_in_a_port_is_not_computed_in_addition() -> None:
+    torch.manual_seed(0)
+    reference = Plain()
+    report = parity.compare(reference, PlainPort(reference), torch.randn(6, 3), probe=False)
+    (cause,) = report.cells[""].causes
+    assert cause.summary == "take is computed in the candidate in addition"
