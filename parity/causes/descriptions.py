@@ -59,12 +59,19 @@ def in_places(cause: Cause, places: int) -> Cause:
     )
 
 
-_SIDES = re.compile(r"\bis (.+?) in the candidate, (.+?) in the reference")
+_TURNED = {
+    r"^(.+?) (is computed in the candidate), (.+?) in the reference": r"\3 \2, \1 in the reference",
+    r"\bis (.+?) in the candidate, (.+?) in the reference": r"is \2 in the candidate, \1 in the reference",
+    r"^(.+?) isn't (\w+) in the candidate": r"\1 is \2 in the candidate in addition",
+    r"^(.+?) is left out of the candidate": r"\1 is computed in the candidate in addition",
+}
+"""The words for a change of the candidate, by those for the same change of the reference."""
 
 
 def from_candidate(cause: Cause) -> Cause:
     """Return the cause of a change that was made in the candidate, to compute what the reference does."""
-    summary = _SIDES.sub(lambda match: f"is {match[2]} in the candidate, {match[1]} in the reference", cause.summary)
+    changes = (re.subn(pattern, turned, cause.summary) for pattern, turned in _TURNED.items())
+    summary = next((summary for summary, count in changes if count), cause.summary)
     reference_value, candidate_value = cause.candidate_value, cause.reference_value
     is_setting = cause.fix.startswith(f"use {cause.attribute}=")
     fix = f"use {cause.attribute}={spelling(reference_value)}" if is_setting else ""

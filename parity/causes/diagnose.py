@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ..results.cause import Cause
 from ..results.cell_graph import CellGraph
 from ..results.hunk import Hunk
 from .budget import FEWER_CAUSES, BudgetSpentError
+from .catalogue.attributes import written
 from .catalogue.hypothesis import Entry
 from .catalogue.relations import relations
 from .catalogue.table import BESIDE_PARAMETERS, ENTRIES, MASKS, NAMED, OF_CANDIDATE, SETTINGS, SETTINGS_OF_CANDIDATE
@@ -26,7 +28,7 @@ from .operators import OperatorChange, operator_changes
 from .rebuilding import INVALID
 from .smallest_set import agreement_with, smallest_set
 from .written_alike import comparisons
-from .written_numbers import estimated, is_written
+from .written_numbers import estimated, is_written, numbers_of
 
 PAIRS = 0.25
 """The share of the work that a search for two causes together may take in a Cell."""
@@ -80,7 +82,8 @@ class Diagnosis:
                     with evidence.budget.part(FEWER_CAUSES) as part, suppress(BudgetSpentError):
                         within = replace(evidence, budget=part)
                         named = self._from_catalogue(cell, within, MASKS)
-                        named = named or self._of_candidate(within, number, SETTINGS_OF_CANDIDATE)
+                        of_reference: Entry = partial(written, numbers_of(cell.program))
+                        named = named or self._of_candidate(within, number, (of_reference, *SETTINGS_OF_CANDIDATE))
             if named and len({cause.source for cause in causes}) == 1:
                 named = [replace(cause, source=cause.source or causes[0].source) for cause in named]
             causes = named or causes

@@ -12,15 +12,19 @@ from typing import Any
 from ...runtime.ir.program import Program
 from ..results.cause import Cause
 
+ATTENTION = "scaled_dot_product_attention"
+"""The operator whose scale is one over the root of the size, if none is given."""
 ROUNDED = 1e-6
 """How far an estimate, or a number in half of the digits, is from what is written, relative to it."""
 
 
 def numbers_of(program: Program) -> frozenset[float]:
-    """Return the numbers of a program: its constants of one element, and those in attributes."""
+    """Return the numbers of a program: its constants of one element, those in attributes, and scales of attentions."""
     found = {float(c.data.reshape(())) for c in program.constants if c.data.size == 1 and c.data.dtype.kind in "iuf"}
     for node in program.nodes:
         found.update(_numbers_in(list(node.attributes.values())))
+        if node.op == ATTENTION and node.attributes["scale"] is None and node.inputs[0] is not None:
+            found.update(size**-0.5 for size in node.inputs[0].shape[-1:] if isinstance(size, int))
     return frozenset(number for number in found if math.isfinite(number))
 
 
@@ -32,6 +36,12 @@ def _numbers_in(item: Any) -> Iterator[float]:
             yield from _numbers_in(part)
 
 
+def forms_of(number: float) -> list[float]:
+    """Return a number, its negative, square and root, and the inverses of these: as it may be written elsewhere."""
+    forms = [number, -number, number * number, math.sqrt(abs(number))]
+    return forms + [1 / form for form in forms if form]
+
+
 def is_written(number: float, numbers: Collection[float]) -> bool:
     """Whether a number, its negative, inverse, square or root, or what it lacks to 1, is among some others.
 
@@ -39,9 +49,7 @@ def is_written(number: float, numbers: Collection[float]) -> bool:
     """
     if number in (0.0, 1.0):
         return True
-    forms = [number, -number, number * number, math.sqrt(abs(number))]
-    forms += [1 / form for form in forms if form]
-    if any(math.isclose(form, other, rel_tol=ROUNDED, abs_tol=0.0) for form in forms for other in numbers):
+    if any(math.isclose(form, other, rel_tol=ROUNDED, abs_tol=0.0) for form in forms_of(number) for other in numbers):
         return True
     # 1 less a tiny number is 1, so what it lacks is compared by the number's own size
     lacked = [1 - form for other in numbers for form in ((other, 1 / other) if other else (other,))]

@@ -17,6 +17,7 @@ from ...results.cause import Cause
 from ..cell_program import CellProgram
 from ..descriptions import plain, spelling
 from ..evidence import Evidence
+from ..written_numbers import forms_of
 from .hypothesis import Hypothesis, places, with_attributes
 from .numbers import likely_numbers
 
@@ -95,21 +96,38 @@ def _other_tuples(name: str, value: tuple[Any, ...]) -> Iterator[tuple[Any, ...]
 
 def constants(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
     """Yield each scalar constant with the number that explains the outputs best."""
-    for constant in cell.program.constants:
-        if constant.data.size != 1 or not is_floating(constant.value.dtype):
-            continue
-        reference = float(constant.data.reshape(()))
-        if math.isnan(reference):
-            continue
-        users = [node.op for node in cell.program.nodes if constant.value in node.inputs]
-        make = partial(_with_constant, cell.program, constant.value)
+    for value, reference in _numbers(cell.program):
+        make = partial(_with_constant, cell.program, value)
         for number in likely_numbers(cell, evidence, reference, make):
-            summary = f"the number in {users[0] if users else 'the result'} is {spelling(number)} in the candidate"
-            cause = Cause(
-                "attribute", f"{summary}, {spelling(reference)} in the reference", f"use {spelling(reference)}",
-                op=users[0] if users else "", reference_value=reference, candidate_value=number,
-            )  # fmt: skip
-            yield Hypothesis(cause, partial(make, number))
+            yield _other_number(cell.program, value, reference, number)
+
+
+def written(numbers: frozenset[float], cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield each scalar constant with each of some numbers, those of the other side, as they may be written here."""
+    others = dict.fromkeys(form for number in sorted(numbers) for form in forms_of(number))
+    for value, reference in _numbers(cell.program):
+        for number in others:
+            if number != reference:
+                yield _other_number(cell.program, value, reference, number)
+
+
+def _numbers(program: Program) -> Iterator[tuple[Value, float]]:
+    """Yield the scalar constants that are no integers, with their numbers."""
+    for constant in program.constants:
+        if constant.data.size == 1 and is_floating(constant.value.dtype):
+            number = float(constant.data.reshape(()))
+            if not math.isnan(number):
+                yield constant.value, number
+
+
+def _other_number(program: Program, value: Value, reference: float, number: float) -> Hypothesis:
+    users = [node.op for node in program.nodes if value in node.inputs]
+    summary = f"the number in {users[0] if users else 'the result'} is {spelling(number)} in the candidate"
+    cause = Cause(
+        "attribute", f"{summary}, {spelling(reference)} in the reference", f"use {spelling(reference)}",
+        op=users[0] if users else "", reference_value=reference, candidate_value=number,
+    )  # fmt: skip
+    return Hypothesis(cause, partial(_with_constant, program, value, number))
 
 
 def _with_constant(program: Program, value: Value, number: float) -> Program:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from ....runtime.ir.program import Program
+from ....runtime.ir.types import Value
 from ....runtime.ops import elementwise, reduction, rounding
 from ....runtime.tracing import Builder, SymbolicTensor
 from ...results.cause import Cause
@@ -81,6 +83,33 @@ def approximations(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
             )  # fmt: skip
             make = partial(with_attributes, cell.program, positions, approximate=other)
             yield Hypothesis(cause, make, len(positions))
+
+
+def powers(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield each square with the magnitude in its place, and each magnitude with the square."""
+    for node, positions in places(cell.program):
+        is_square = node.op == "mul" and node.inputs[0] is node.inputs[1]
+        is_square = is_square or (node.op == "pow" and _number(cell.program, node.inputs[1]) == 2)
+        if is_square or node.op == "abs":
+            own, other = ("the square", "the magnitude") if is_square else ("the magnitude", "the square")
+            cause = Cause("structure", f"{other} is computed in the candidate, {own} in the reference", op=node.op)
+            make = partial(with_other_nodes, cell.program, positions, _magnitude if is_square else _square)
+            yield Hypothesis(cause, make, len(positions))
+
+
+def _number(program: Program, value: Value | None) -> float | None:
+    data = None if value is None else program.constant_data.get(value)
+    return float(data.reshape(())) if data is not None and data.size == 1 else None
+
+
+def _magnitude(_: Builder, node: Any, operands: Operands) -> Results:
+    assert operands[0] is not None
+    return (elementwise.abs(operands[0]),)
+
+
+def _square(_: Builder, node: Any, operands: Operands) -> Results:
+    assert operands[0] is not None
+    return (elementwise.mul(operands[0], operands[0]),)
 
 
 def _quick(_: Builder, node: Any, operands: Operands) -> Results:

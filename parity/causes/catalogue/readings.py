@@ -12,7 +12,9 @@ from itertools import combinations
 
 import numpy as np
 
-from ....runtime.ops import shaping
+from ....runtime.ir.program import Program
+from ....runtime.ir.types import Value
+from ....runtime.ops import elementwise, shaping
 from ....runtime.tracing import SymbolicTensor
 from ....runtime.visible import visible_name
 from ...results.cause import Cause
@@ -39,6 +41,44 @@ def transposes(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
 def reversals(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
     """Yield each parameter of several axes read from the other end of one of them, or of all axes of a window."""
     yield from _read(cell, evidence, _reversed_axes)
+
+
+def conjugates(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield the complex parameters conjugated, all together and each: those of which both parts are taken apart."""
+    program = cell.program
+    names = [name for name, p in program.parameters.items() if _is_complex(program, p.value)]
+    for chosen in [names, *([name] for name in names if len(names) > 1)] if names else ():
+        shown = " and ".join(map(visible_name, chosen))
+        are = "is" if len(chosen) == 1 else "are"
+        cause = Cause(
+            "weight",
+            f"{shown} {are} conjugated in the candidate: the imaginary part is negated",
+            f"negate the imaginary part of {shown} there",
+            attribute=chosen[0] if len(chosen) == 1 else "",
+        )
+        yield Hypothesis(cause, partial(_conjugated, program, tuple(chosen)))
+
+
+def _is_complex(program: Program, value: Value) -> bool:
+    """Whether a parameter is only read by its first and its second element along a last axis of two."""
+    if value.type.rank < 2 or value.type.shape[-1] != PAIR:
+        return False
+    users = [node for node in program.nodes if value in node.inputs]
+    taken = [node.attributes for node in users if node.op == "slice"]
+    axes = {(axis,) for axis in (value.type.rank - 1, -1)}
+    parts = {(*a["starts"], *a["stops"]) for a in taken if a["axes"] in axes}
+    return len(taken) == len(users) and parts == {(0, 1), (1, 2)}
+
+
+def _conjugated(program: Program, names: tuple[str, ...]) -> Program:
+    for name in names:
+        program = with_changed_value(program, program.parameters[name].value, _with_negated_part)
+    return program
+
+
+def _with_negated_part(x: SymbolicTensor) -> SymbolicTensor:
+    result: SymbolicTensor = elementwise.mul(x, x.builder.constant([1.0, -1.0], x.dtype))
+    return result
 
 
 def _read(cell: CellProgram, evidence: Evidence, ways: Ways) -> Iterator[Hypothesis]:

@@ -62,9 +62,11 @@ SETTINGS: tuple[Entry, ...] = (
     layers.left_out,
     readings.transposes,
     readings.reversals,
+    readings.conjugates,
     *MASKS,
     structure.omissions,
     structure.other_functions,
+    formulas.powers,
     attributes.attributes,
     features.blocks,
     features.heads,
@@ -74,7 +76,13 @@ SETTINGS: tuple[Entry, ...] = (
     weights.blocks,
 )
 """Changes of one node or value, which a candidate may have written as several."""
-SETTINGS_OF_CANDIDATE: tuple[Entry, ...] = (attributes.attributes, attributes.constants)
+SETTINGS_OF_CANDIDATE: tuple[Entry, ...] = (
+    structure.omissions,
+    structure.other_functions,
+    formulas.powers,
+    attributes.attributes,
+    attributes.constants,
+)
 """Changes of one node of a candidate that has written out what is one operator in the reference."""
 BESIDE_PARAMETERS: tuple[Entry, ...] = (
     structure.other_functions,
@@ -98,11 +106,13 @@ ENTRIES: tuple[Entry, ...] = (
     layers.left_out,
     structure.omissions,
     structure.other_functions,
+    formulas.powers,
     norms.kinds,
     structure.exchanges,
     by_values.outputs,
     readings.transposes,
     readings.reversals,
+    readings.conjugates,
     weights.layouts,
     weights.exchanges,
     other_cells.parameters_of_others,

@@ -142,19 +142,21 @@ def _thirds(data: Array, axis: int) -> Array:
 def blocks(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield the blocks of rows of parameters, such as gates, read in each other order: of all parameters, and of each.
 
-    Of each, the blocks of columns, too: a matrix may be multiplied from the other side.
+    Of each, the blocks of columns, too: a matrix may be multiplied from the other side. With all parameters of a norm,
+    its statistics have the order of the channels.
 
     The candidate's parameters are the reference's, and so are the places of their gradients: what differs is the code.
     """
     program = cell.program
     rows: dict[int, list[str]] = {}
-    for name, parameter in program.parameters.items():
-        if parameter.data.ndim:
-            rows.setdefault(parameter.data.shape[0], []).append(name)
+    arrays = {name: p.data for name, p in program.parameters.items()} | {n: b.data for n, b in program.buffers.items()}
+    for name, array in arrays.items():
+        if array.ndim:
+            rows.setdefault(array.shape[0], []).append(name)
     several = [(names, 0) for names in rows.values() if len(names) > 1]
     alone = [([name], axis) for name, p in program.parameters.items() for axis in range(min(p.data.ndim, 2))]
     for names, axis in (*several, *alone):
-        for order in orders_of_blocks(program.parameters[names[0]].data.shape[axis]):
+        for order in orders_of_blocks(arrays[names[0]].shape[axis]):
             shown = _listed([visible_name(name) for name in names])
             what = "rows" if axis == 0 else "columns"
             of_which = f"the {len(order)} blocks of {what} of {shown}"
@@ -181,7 +183,8 @@ def _with_blocks(program: Program, names: tuple[str, ...], axis: int, order: tup
         return result
 
     for name in names:
-        program = with_changed_value(program, program.parameters[name].value, reordered)
+        stored = program.parameters.get(name) or program.buffers[name]
+        program = with_changed_value(program, stored.value, reordered)
     return program
 
 

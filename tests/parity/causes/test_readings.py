@@ -68,3 +68,27 @@ def test_a_parameter_that_is_scaled_is_read_in_its_order() -> None:
 
 def test_windows_are_a_convolution() -> None:
     assert parity.compare(Network(by_conv()), Network(by_windows()), (X,), probe=False).ok
+
+
+class Waves(nn.Module):
+    """A product of spectra, with the real and imaginary parts of a parameter as they are, or side by side."""
+
+    def __init__(self, sign: float = 1.0, *, parts: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.weight = nn.Parameter(torch.randn(4, 2))
+        self.sign, self.parts = sign, parts
+
+    def forward(self, x: Tensor) -> Tensor:
+        spectrum = torch.fft.rfft(x)
+        if not self.parts:
+            return torch.fft.irfft(spectrum * torch.view_as_complex(self.weight), n=6)
+        (a, b), (c, d) = (spectrum.real, spectrum.imag), self.weight.unbind(-1)
+        d = self.sign * d
+        return torch.fft.irfft(torch.complex(a * c - b * d, a * d + b * c), n=6)
+
+
+def test_a_conjugated_parameter_is_told() -> None:
+    report = parity.compare(Waves(), Waves(-1.0, parts=True), (X,), probe=False)
+    (cause,) = report.cells[""].causes
+    assert cause.summary == "weight is conjugated in the candidate: the imaginary part is negated"

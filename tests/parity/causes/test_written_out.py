@@ -64,12 +64,12 @@ def sampled_by_hand(align_corners: bool) -> Function:
     return sample
 
 
-def attended_by_hand(axis: int = -1, diagonal: int = 1) -> Function:
+def attended_by_hand(axis: int = -1, diagonal: int = 1, size: int = 7) -> Function:
     """Return causal attention of an image's rows to its rows, written out."""
 
     def attend(x: Tensor) -> Tensor:
         later = torch.ones(7, 7, dtype=torch.bool).triu(diagonal)
-        scores = (2 * x) @ x.mT / 7**0.5
+        scores = (2 * x) @ x.mT / size**0.5
         return scores.masked_fill(later, -1e4).softmax(axis) @ (x + 1)
 
     return attend
@@ -121,6 +121,19 @@ WRITTEN: dict[str, tuple[Function, Function, str]] = {
         attended_by_hand(diagonal=2),
         "the causal mask is off by one in the candidate: each position sees the one after it",
     ),
+    "scale of an attention": (
+        lambda x: functional.scaled_dot_product_attention(2 * x, x, x + 1, is_causal=True), attended_by_hand(size=6),
+        "the number in div is 2.449489742783178 in the candidate, 2.64575131106459",
+    ),
+    "function after an attention": (
+        lambda x: functional.scaled_dot_product_attention(2 * x, x, x + 1, is_causal=True),
+        lambda x: attended_by_hand()(x).relu(),
+        "relu is computed in the candidate in addition",
+    ),
+    "magnitudes": (
+        lambda x: (2 * x).square().sum(-1).rsqrt(), lambda x: 0.5 / x.abs().sum(-1).sqrt(),
+        "the magnitude is computed in the candidate, the square in the reference",
+    ),
     "largest element": (
         lambda x: functional.normalize(x, dim=-1), lambda x: x / x.abs().amax(-1, keepdim=True),
         "in linalg_vector_norm, ord is inf in the candidate, 2 in the reference",
@@ -164,3 +177,29 @@ SOUND: dict[str, tuple[Function, Function]] = {
 def test_an_operator_written_out_is_the_same(name: str) -> None:
     reference, candidate = SOUND[name]
     assert parity.compare(Applied(reference), Applied(candidate), (IMAGE,), probe=False).ok
+
+
+class ByHand(nn.Module):
+    """A norm over samples, with its statistics and parameters in another order of their halves."""
+
+    def __init__(self, norm: nn.BatchNorm1d) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x: Tensor) -> Tensor:
+        norm = self.norm
+        stored = (norm.running_mean, norm.running_var, norm.weight, norm.bias)
+        mean, variance, weight, bias = (torch.cat(part.chunk(2)[::-1]) for part in stored)  # type: ignore[union-attr]
+        scale = weight / (variance + norm.eps).sqrt()
+        return x * scale + (bias - mean * scale)  # type: ignore[no-any-return]
+
+
+def test_statistics_have_the_order_of_the_parameters() -> None:
+    torch.manual_seed(0)
+    norm = nn.BatchNorm1d(6)
+    for stored in (*norm.parameters(), *norm.buffers()):
+        stored.data = torch.rand(6) + 0.5 if stored.ndim else stored
+    reference = nn.Sequential()
+    reference.norm = norm
+    (cause,) = parity.compare(reference.eval(), ByHand(norm).eval(), (torch.randn(3, 6),), probe=False).cells[""].causes
+    assert cause.summary.endswith("norm.running_var are read in the order 1, 0 in the candidate")
