@@ -29,6 +29,7 @@ from .divided_products import with_sliced_products_divided
 from .flat import FlatProgram, without_boundaries
 from .found_cells import FoundCells, find_cells
 from .gathered_products import with_rows_taken_first
+from .joined_norms import with_norms_before_joining
 from .layer_order import layer_orders
 from .likely_places import likely_places
 from .merged_factors import without_factors
@@ -199,9 +200,9 @@ class Search:
     def _with_other_products(self, match: Match) -> Match:
         """Return the Cells where products are computed of the rows, or for the features, that are taken of them.
 
-        That is done if more Cells are there then.
+        Or where norms are computed before tensors are joined. Each is done if more Cells are there then.
         """
-        for rewritten in (with_rows_taken_first, with_sliced_products_divided):
+        for rewritten in (with_rows_taken_first, with_sliced_products_divided, with_norms_before_joining):
             left_out = match.cells.ownership.left_out
             program = rewritten(FlatProgram(match.program)) if left_out else None
             again = match if program is None else self._find(program)

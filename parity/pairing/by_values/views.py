@@ -21,6 +21,7 @@ from ...sides.records import OUTPUT
 from .crossings import Crossing
 from .file_values import FileValues
 from .flat import COPYING
+from .joined_orders import layout_of_parts
 
 SIMILAR = 1e-6
 """How far norms of equal tensors may be apart, relative to one of them: sums in another order are rounded otherwise."""
@@ -227,6 +228,8 @@ class ViewFinder:
 
     def _add_if_it_agrees(self, tensor: Crossing, value: Value) -> bool:
         layout = find_layout(self._arrays(value), tensor.arrays, self.known, in_any_order=self.in_any_order)
+        if layout is None and self.in_any_order:
+            layout = layout_of_parts(self.file.flat.program, value, tensor.arrays, self._arrays)
         if layout is None:
             return False
         other = self.agreeing.get(value)
