@@ -74,8 +74,13 @@ def without_orders(cell: CellProgram) -> CellProgram:
 
 
 def _joined(builder: Builder, program: Program, node: Node, tensors: Tensors) -> Results | None:
-    """Return what a node takes of joined parts as these parts in another order; None for parts that it mixes."""
+    """Return what a node takes of joined parts as these parts in another order, or a value that it brings back.
+
+    It is None for parts that it mixes.
+    """
     taken = _order_of(program, node.outputs[0])
+    if taken is not None and np.array_equal(taken.order, np.arange(len(taken.order))):
+        return (tensors[taken.value],)
     parts = None if taken is None else _parts(program, taken)
     if taken is None or parts is None:
         return None
@@ -121,14 +126,19 @@ def _take(builder: Builder, x: SymbolicTensor, order: Array, axis: int) -> Symbo
 
 
 def _order_of(program: Program, value: Value) -> Order | None:
-    """Return what a value is another order of; None if it is none."""
+    """Return what a value is another order of, by one node or several; None if it is none."""
     node = program.producers.get(value)
     if node is None or node.op != "take" or node.inputs[0] is None or node.inputs[1] is None:
         return None
     x, order = node.inputs[0], program.constant_data.get(node.inputs[1])
     axis = node.attributes["axis"] % x.type.rank
     is_order = order is not None and order.ndim == 1 and np.array_equal(np.sort(order), np.arange(_size(x, axis)))
-    return Order(x, axis, order) if order is not None and is_order else None
+    if order is None or not is_order:
+        return None
+    before = _order_of(program, x)
+    return (
+        Order(x, axis, order) if before is None or before.axis != axis else replace(before, order=before.order[order])
+    )
 
 
 def _parts(program: Program, taken: Order) -> list[Part] | None:

@@ -76,22 +76,31 @@ class Plain(nn.Module):
 
 
 class PlainPort(nn.Module):
-    """Takes the rectified features in another order; computes them first."""
+    """Joins the rectified features first, as the columns are if they are turned; takes them in another order or not."""
 
-    def __init__(self, reference: Plain) -> None:
+    def __init__(self, reference: Plain, *, takes: bool, turned: bool) -> None:
         super().__init__()
+        self.order = ORDER if takes else sorted(ORDER)
         self.one, self.two, self.three = nn.Linear(3, 5), nn.Linear(3, 4), nn.Linear(9, 2)
         for own, other in ((self.one, "first"), (self.two, "other"), (self.three, "last")):
             own.load_state_dict(getattr(reference, other).state_dict())
-        self.three.weight.data = torch.cat([self.three.weight[:, 4:], self.three.weight[:, :4]], 1).detach()
+        if turned:
+            self.three.weight.data = torch.cat([self.three.weight[:, 4:], self.three.weight[:, :4]], 1).detach()
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.three(torch.cat([self.one(x).relu()[:, ORDER], self.two(x).tanh()], -1)).sigmoid()  # type: ignore[no-any-return]
+        return self.three(torch.cat([self.one(x).relu()[:, self.order], self.two(x).tanh()], -1)).sigmoid()  # type: ignore[no-any-return]
 
 
-def test_what_is_computed_later_in_a_port_is_not_computed_in_addition() -> None:
+@pytest.mark.parametrize(
+    ("takes", "turned", "words"),
+    [
+        (True, True, "take is computed in the candidate in addition"),
+        (False, False, "xs[0] and xs[1] of concat are exchanged in the candidate"),
+    ],
+)
+def test_what_a_port_joins_in_another_order(takes: bool, turned: bool, words: str) -> None:
     torch.manual_seed(0)
     reference = Plain()
-    report = parity.compare(reference, PlainPort(reference), torch.randn(6, 3), probe=False)
-    (cause,) = report.cells[""].causes
-    assert cause.summary == "take is computed in the candidate in addition"
+    port = PlainPort(reference, takes=takes, turned=turned)
+    (cause,) = parity.compare(reference, port, torch.randn(6, 3), probe=False).cells[""].causes
+    assert cause.summary == words
