@@ -27,6 +27,7 @@ LAYERS = "layers.0 layers.1"
 NEOX = "gpt_neox.layers.0 gpt_neox.layers.1"
 OPT = "model.decoder.layers.0 model.decoder.layers.1"
 CHAT = inside("h.0 h.1", "attn")
+ALBERT = "encoder.albert_layer_groups.0.albert_layers.0"
 
 ALSO_RIGHT = {
     ("gpt2/split", "q and k exchanged"): inside(H, "attn"),
@@ -181,4 +182,16 @@ FAULTS = [
            "f\"{target}.attention.u\": w[\"r_r_bias\"][:, None],\n"
            "            f\"{target}.attention.v\": w[\"r_w_bias\"]",
            ("exchange|has the values",)),
+    fault("albert/one layer", "eps of torch", "embeddings.LayerNorm", "self.ln = nn.LayerNorm(SMALL, eps=1e-12)",
+          "self.ln = nn.LayerNorm(SMALL)", "eps", "eps", ("eps|epsilon", 1e-12, 1e-5)),
+    weight("albert/one layer", "square matrix transposed", f"{ALBERT}.attention.dense",
+           "    module = LiteBert()\n",
+           "    state[\"layer.out_proj.weight\"] = state[\"layer.out_proj.weight\"].T\n    module = LiteBert()\n",
+           "transposed"),
+    fault("mla/absorbed", "scale of the part without positions", inside(LLAMA, "self_attn"),
+          "self.softmax_scale = (NOPE + ROPE) ** -0.5", "self.softmax_scale = NOPE**-0.5", "scale",
+          "scale|mul|number", kind=BOTH),
+    weight("mla/absorbed", "rotary rows of keys as halves", inside(LLAMA, "self_attn.kv_a_proj_with_mqa"),
+           "down[KV_RANK:],", "down[KV_RANK:].unflatten(0, (-1, 2)).transpose(0, 1).flatten(0, 1),",
+           "order|permut|row|interleav|exchange"),
 ]  # fmt: skip

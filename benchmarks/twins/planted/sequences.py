@@ -1,4 +1,4 @@
-"""Faults of ports of networks for sequences of other kinds: speech, sound, tags, several modalities."""
+"""Faults of ports of networks for other data: speech, sound, tags, several modalities, tables and graphs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ PERCEIVER_GATES = " ".join(f"layers.{i}.{n}.fn.net.1" for i in (0, 1) for n in (
 WHISPER_ENCODER = "whisper.model.encoder.layers.0 whisper.model.encoder.layers.1"
 WHISPER_DECODER = "whisper.model.decoder.layers.0 whisper.model.decoder.layers.1"
 WHISPER_SELF = inside(f"{WHISPER_ENCODER} {WHISPER_DECODER}", "self_attn")
+CONFORMER = "conformer_layers.0 conformer_layers.1"
+GAT = "attention_0 attention_1 attention_2 out_att"
 
 ALSO_RIGHT = {
     ("perceiver/torch attention", "gate and value exchanged"): PERCEIVER_GATES,
     ("seq2seq/keras gru", "columns of word and context exchanged"): ".",
+    ("dlrm/one table", "pairs above the diagonal"): "top_l.0",
+    ("dlrm/one table", "columns not brought in order"): ".",
 }
 
 FAULTS = [
@@ -67,4 +71,21 @@ FAULTS = [
           "(1 - z) * h + z * candidate", "update gate", "update|neg|sign|sub|exchange", kind=(*BOTH, "layout")),
     weight("seq2seq/keras gru", "columns of word and context exchanged", "decoder", "if to == \"gru\":",
            "if to == \"\":", "order|roll|shift|exchange|permut|column"),
+    fault("conformer/folded", "half of the last step left out", CONFORMER, "x = x + 0.5 * self.ff_out(x)",
+          "x = x + self.ff_out(x)", "half", "mul|0.5|scale", kind=BOTH),
+    weight("conformer/folded", "gate and value exchanged", inside(CONFORMER, "conv_module.sequential.0"),
+           "value, gate = w[", "gate, value = w[", "order|exchange|permut|rows"),
+    fault("gat/heads at once", "softmax over the other end", GAT, "scores.softmax(dim=1)", "scores.softmax(dim=0)",
+          "axis", "softmax|axis|dim|transpos", kind=(*BOTH, "layout")),
+    weight("gat/heads at once", "halves of the vectors exchanged", GAT,
+           "state[f\"{to}.target\"], state[f\"{to}.source\"] =",
+           "state[f\"{to}.source\"], state[f\"{to}.target\"] =", ("exchange|has the values|order",)),
+    fault("dlrm/one table", "pairs above the diagonal", ".",
+          "torch.tril_indices(len(TABLES) + 1, len(TABLES) + 1, -1)",
+          "torch.triu_indices(len(TABLES) + 1, len(TABLES) + 1, 1)", "order",
+          "order|index|tril|triu|slice|gather|exchange|permut", kind=("weight", *BOTH, "layout")),
+    weight("dlrm/one table", "columns not brought in order", "top_l.0",
+           "    state[\"top1.weight\"] = "
+           "torch.cat([w[\"top_l.0.weight\"][:, SIZE:], w[\"top_l.0.weight\"][:, :SIZE]], 1)\n", "",
+           "order|permut|roll|shift|exchange|columns|concat"),
 ]  # fmt: skip

@@ -176,4 +176,15 @@ FAULTS = [
     weight("vqvae/channels last", "kernels of transposed convolutions not flipped",
            "_decoder._conv_trans_1 _decoder._conv_trans_2", ".permute(2, 3, 0, 1).flip(0, 1)", ".permute(2, 3, 0, 1)",
            "flip|reversed"),
+    fault("dit/modulated at once", "sine before cosine", "t_embedder", "torch.cat([angles.cos(), angles.sin()], -1)",
+          "torch.cat([angles.sin(), angles.cos()], -1)", "order", "order|exchange|cat|concat|cos|sin",
+          kind=(*BOTH, "layout")),
+    weight("dit/modulated at once", "last shift and scale exchanged", "final_layer.adaLN_modulation.1",
+           "shift, scale = w[", "scale, shift = w[", "order|exchange|permut|rows"),
+    fault("fno/real parts", "grid with x and y exchanged", ".", "indexing=\"ij\"", "indexing=\"xy\"", "order",
+          "order|exchange|transpos|permut|concat|cat", kind=(*BOTH, "layout")),
+    weight("fno/real parts", "conjugated", "conv0 conv1",
+           "        state[f\"waves.{i}.real\"], state[f\"waves.{i}.imag\"] = torch.cat([low, high], 1)\n",
+           "        state[f\"waves.{i}.real\"], state[f\"waves.{i}.imag\"] = torch.cat([low, high], 1)\n"
+           "        state[f\"waves.{i}.imag\"] = -state[f\"waves.{i}.imag\"]\n", "sign|neg|conj|-1"),
 ]  # fmt: skip
