@@ -15,6 +15,7 @@ from ....runtime.ir.dims import Dim
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import INT64, Constant, Node, Source, Type, Value
 from ....runtime.namespace import Namespace
+from ....runtime.ops.registry import get
 from ...correspondence.distances import EXACT, ROUNDED, Array, Arrays, EqualArrays, distance
 from ...correspondence.layouts import Layout, find_layout, plain_layouts, with_features_in_order
 from ...sides.records import OUTPUT
@@ -98,9 +99,10 @@ class ViewFinder:
                 self.of_size.setdefault(array.size, []).append(value)
                 self.norms[value] = float(np.linalg.norm(array))
         self.of_stored = set(stored)
-        """What is stored, and what is computed from that alone."""
+        """What is stored, and what is computed from that alone or from nothing, as the zeros that a state begins with."""
         for node in file.flat.program.nodes:
-            if node.inputs and all(value is None or value in self.of_stored for value in node.inputs):
+            is_drawn = get(node.op).traits.draws
+            if not is_drawn and all(value is None or value in self.of_stored for value in node.inputs):
                 self.of_stored.update(node.outputs)
         self.agreeing: dict[Value, Crossing] = {}
         self.known: dict[Layout, None] = {}
