@@ -74,10 +74,10 @@ class JoinFinder:
 
     def _joined(self, parts: Sequence[Value], axis: int, shape: tuple[int, ...]) -> Joined:
         """Return values joined along an axis, which each has, or which each lacks."""
-        has_axis = len(self.file.values[parts[0]][0].shape) == len(shape)
+        has_axis = len(self.file.current(parts[0])[0].shape) == len(shape)
         layouts = []
         for part in parts:
-            own = self.file.values[part][0].shape
+            own = self.file.current(part)[0].shape
             piece = own if has_axis else (*shape[:axis], 1, *shape[axis + 1 :])
             layouts.append(Layout(own, own, tuple(range(len(own))), piece))
         return Joined.of(list(zip(parts, layouts, strict=True)), axis, shape, self.names)
@@ -104,16 +104,16 @@ class JoinFinder:
         count = 0
         while count < len(at) < MOST_PARTS:  # of several widths: the last part, and those that begin where another ends
             count = len(at)
-            ends = [start + int(self.file.values[part][0].shape[axis]) for start, part in at.items()]
+            ends = [start + int(self.file.current(part)[0].shape[axis]) for start, part in at.items()]
             self._add_parts(at, tensor, axis, ends)
         parts: list[Value | None] = []
         sizes: list[int] = []
-        width = min((int(self.file.values[part][0].shape[axis]) for part in at.values()), default=size)
+        width = min((int(self.file.current(part)[0].shape[axis]) for part in at.values()), default=size)
         start = 0
         while start < size:
             part = at.get(start)
             end = min((other for other in at if other > start), default=size)
-            length = min(end - start, width) if part is None else int(self.file.values[part][0].shape[axis])
+            length = min(end - start, width) if part is None else int(self.file.current(part)[0].shape[axis])
             parts.append(part)
             sizes.append(length)
             start += length
@@ -137,7 +137,7 @@ class JoinFinder:
                 if start in at or start + shape[axis] > size:
                     continue
                 pieces = [np.take(array, range(start, start + shape[axis]), axis) for array in tensor.arrays]
-                same = next((v for v in values if distance(self.file.values[v], pieces) <= EXACT), None)
+                same = next((v for v in values if distance(self.file.current(v), pieces) <= EXACT), None)
                 if same is not None:
                     # what a loop carries on is used after it was detached, or added to the zeros at the start
                     at[start] = last_before_branch(self.file, same, 0, {})
@@ -159,7 +159,7 @@ class JoinFinder:
             if value not in known and self._input_of(value) in inputs and self._is_last(value)
         ]
         siblings.sort(key=self.file.rank.__getitem__)
-        if [self.file.values[value][0].shape[axis] for value in siblings] != missing:
+        if [self.file.current(value)[0].shape[axis] for value in siblings] != missing:
             return None
         free = iter(siblings)
         return tuple(next(free) if part is None else part for part in parts)

@@ -93,6 +93,7 @@ class PlaceFinder:
 
     def find(self) -> Places:
         """Return the places."""
+        self._feed_results()
         self._match_all()
         while self._continue():
             self._match_all()
@@ -105,6 +106,15 @@ class PlaceFinder:
             tensor.keys[:] = [key for key in tensor.keys if key not in keys]
             self.places.of[Crossing(tensor.order, tensor.arrays, keys, tensor.varies, tensor.gradient)] = value
         return self.places
+
+    def _feed_results(self) -> None:
+        """Put the module's results in the places of wrong ones: a state that is returned may be used, too."""
+        for tensor, place in self.ends.items():
+            arrays = self.file.values[place]
+            is_used = tensor.floating and place in self.flat.consumers and arrays[0].shape == tensor.shape
+            if is_used and distance(arrays, tensor.arrays) > EXACT:
+                self.file.fed[place] = tensor.arrays
+        self.file.compute()
 
     def _continue(self) -> bool:
         """Find one more place other than by agreement; return whether there is one."""
@@ -372,10 +382,22 @@ class PlaceFinder:
         return likely, self._by_nearness(tensor, [value for value in fits if value not in likely])
 
     def _by_nearness(self, tensor: Crossing, values: Sequence[Value]) -> list[Value]:
-        """Return values in the order of computation, free ones and those after the places of earlier tensors first."""
+        """Return values in the order of computation, free ones and those after what comes before the tensor first."""
         taken = set(self.places.of.values())
-        last = max((self.file.rank[v] for other, v in self.places.of.items() if other.order < tensor.order), default=-1)
+        last = max((self.file.rank[value] for value in self._places_before(tensor)), default=-1)
         return sorted(values, key=lambda v: (v in taken, self.file.rank[v] < last, self.file.rank[v]))
+
+    def _places_before(self, tensor: Crossing) -> list[Value]:
+        """Return the places of earlier tensors; for a result those of what its call is given and of what follows from it.
+
+        A file may compute another layer in between. Of several results, any may be computed first.
+        """
+        calls = {key[:2] for key in tensor.keys if key.kind == OUTPUT}
+        earlier = {other: value for other, value in self.places.of.items() if other.order < tensor.order}
+        others = {t: v for t, v in earlier.items() if not any(k.kind == OUTPUT and k[:2] in calls for k in t.keys)}
+        given = [v for t, v in others.items() if any(k.kind == INPUT and k[:2] in calls for k in t.keys)]
+        within = [v for v in others.values() if given and all(v is g or v in self.flat.after(g) for g in given)]
+        return [*given, *within] or list(others.values())
 
     def _place(self, tensor: Crossing, value: Value) -> bool:
         """Give a place to a tensor; return False if the file doesn't run with the tensor there."""

@@ -105,6 +105,7 @@ class ViewFinder:
             if not is_drawn and all(value is None or value in self.of_stored for value in node.inputs):
                 self.of_stored.update(node.outputs)
         self.agreeing: dict[Value, Crossing] = {}
+        self.passed: set[Value] = set()
         self.known: dict[Layout, None] = {}
         self.views: dict[tuple[Value, Layout], View] = {}
         self.supposed: set[Value] = set()
@@ -191,7 +192,8 @@ class ViewFinder:
                 layouts |= dict.fromkeys(same or plain)
             of_size = (order for order in orders if target[-1:] == (len(order),))
             layouts |= dict.fromkeys(with_features_in_order(target, order) for order in of_size)
-        free = {shape: [v for v in values if v not in self.agreeing] for shape, values in self.of_shape.items()}
+        agreeing = self.agreeing.keys() | self.passed
+        free = {shape: [v for v in values if v not in agreeing] for shape, values in self.of_shape.items()}
         possible = [(value, x) for x in layouts for value in free.get(x.source, ())]
         for value, layout in possible[:MOST_SUPPOSED]:
             self._add(value, layout)
@@ -209,7 +211,12 @@ class ViewFinder:
             for value in self.of_size.get(tensor.arrays[0].size, [])
             if abs(self.norms[value] - norm) <= SIMILAR * norm
         )
-        return any(self._add_if_it_agrees(tensor, self._last_equal(value)) for value in similar)
+        for value in similar:
+            last = self._last_equal(value)
+            if self._add_if_it_agrees(tensor, last):
+                self.passed.add(value)  # it may be the last one
+                return True
+        return False
 
     def _last_equal(self, value: Value) -> Value:
         """Return the last value that is computed from a value alone and has its numbers, in this layout or another one.
