@@ -68,6 +68,25 @@ class FlatProgram:
             self._trained_by[value] = frozenset(reached - {value})
         return self._trained_by[value]
 
+    def copies(self, value: Value) -> set[Value]:
+        """The values that have the numbers of a value in another layout."""
+        copies: set[Value] = set()
+        waiting = [value]
+        while waiting:
+            following = [node.outputs[0] for node in self.consumers.get(waiting.pop(), []) if node.op in COPYING]
+            waiting += [copy for copy in following if copy not in copies]
+            copies.update(following)
+        return copies
+
+    @cached_property
+    def needed(self) -> frozenset[Value]:
+        """The values on which a result depends."""
+        needed: set[Value] = set(self.program.outputs)
+        for node in reversed(self.program.nodes):
+            if not needed.isdisjoint(node.outputs):
+                needed.update(value for value in node.inputs if value is not None)
+        return frozenset(needed)
+
     def path_of(self, node: Node) -> str:
         """The path that the file gives for a node; empty if it gives none."""
         return self.program.calls[node.cell].path

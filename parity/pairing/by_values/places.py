@@ -19,7 +19,7 @@ from .anchors import Anchor, divided
 from .crossings import Crossing
 from .equal_values import settle
 from .file_values import FileValues
-from .repeated_layers import MOST_ALIKE, RepeatedLayers
+from .repeated_layers import MOST_ALIKE, RepeatedLayers, turns_of_cells
 from .trials import CLOSE, DIGITS, Trials, is_similar, norm_of
 
 LITTLE = 0.5
@@ -119,8 +119,28 @@ class PlaceFinder:
     def _continue(self) -> bool:
         """Find one more place other than by agreement; return whether there is one."""
         if self._agrees():
-            return self._repair(everywhere=False)
-        return self._end() or self._repair(everywhere=True) or self._anchor() or self._match_first() or self._trust()
+            return self._turn() or self._repair(everywhere=False)
+        by_numbers = self._end() or self._repair(everywhere=True) or self._anchor()
+        return by_numbers or self._turn() or self._match_first() or self._trust()
+
+    def _turn(self) -> bool:
+        """Give a tensor of a wrong Cell its place in a turn of a loop, as in another turn; return whether there is one.
+
+        Behind a wrong turn the next is wrong, too, so that nothing of what follows agrees.
+        """
+        results = [key for t in self.places.of if self._is_wrong(t) for key in t.keys if key.kind == OUTPUT]
+        wrong = {key.path for key in results if key.path}
+        taken = set(self.places.of.values())
+        for path, kind, turns in turns_of_cells(self.tensors):
+            for number, placed in enumerate(turns if path in wrong else ()):
+                place = self.places.of.get(placed)
+                for values in self.repeated.series(place, number, len(turns), kind) if place is not None else ():
+                    for tensor, value in zip(turns, values, strict=True):
+                        is_free = tensor not in self.places.of and value not in taken
+                        if is_free and self._fits(value, tensor) and self._place(tensor, value):
+                            self.places.by_trial.add(tensor)
+                            return True
+        return False
 
     def _end(self) -> bool:
         """Give a place to the first result of a Cell that holds a moved one; return whether there is one."""
@@ -129,6 +149,11 @@ class PlaceFinder:
             if tensor not in self.places.of and value in self.file.rank and value not in taken:
                 return self._place(tensor, value)
         return False
+
+    def _is_wrong(self, tensor: Crossing) -> bool:
+        """Whether a tensor has a place where the file computes something else."""
+        place = self.places.of.get(tensor)
+        return place is not None and distance(self.file.values[place], tensor.arrays) > ROUNDED
 
     def _anchor(self) -> bool:
         """Give a place to the first tensor that has an anchor; return whether there is one."""
@@ -184,14 +209,15 @@ class PlaceFinder:
                     agreeing.setdefault(tensor, {})[value] = max(apart, EXACT)
             if agreeing and only_first:
                 break
-        pairs: list[tuple[float, bool, bool, int, Crossing, Value]] = []
+        pairs: list[tuple[float, bool, bool, bool, int, Crossing, Value]] = []
         for tensor, values in agreeing.items():
             hints, trained = set(self._hints(tensor)), self._trained_by_inputs(tensor, agreeing)
             for value, apart in values.items():
                 passes_nothing = trained is not None and value not in trained
-                pairs.append((apart, value not in hints, passes_nothing, self.file.rank[value], tensor, value))
+                unread = not self._may_train(value, tensor)
+                pairs.append((apart, unread, value not in hints, passes_nothing, self.file.rank[value], tensor, value))
         must_feed = False
-        for *_, tensor, value in sorted(pairs, key=lambda pair: pair[:4]):
+        for *_, tensor, value in sorted(pairs, key=lambda pair: pair[:5]):
             if tensor in self.places.of or value in taken:
                 continue
             taken.add(value)
@@ -233,13 +259,18 @@ class PlaceFinder:
 
     def _fits(self, value: Value, tensor: Crossing) -> bool:
         array = self.file.values[value][0] if value in self.file.values else None
-        return array is not None and array.shape == tensor.shape and (array.dtype.kind == "f") == tensor.floating
+        is_like = array is not None and array.shape == tensor.shape and (array.dtype.kind == "f") == tensor.floating
+        return is_like and self._may_train(value, tensor)
+
+    def _may_train(self, value: Value, tensor: Crossing) -> bool:
+        """Whether a result depends on a value, if a gradient passes through the tensor."""
+        return value in self.flat.needed or not tensor.trained
 
     def _repair(self, *, everywhere: bool) -> bool:
         """Give a place to the first tensor that makes more of what follows agree there; return whether there is one.
 
         Places like those in other layers are tried first. Unless the place is sought `everywhere`, only these and
-        values that hardly differ from the tensor are tried.
+        values that hardly differ from the tensor are tried, but for what a wrong Cell returns beside other results.
         """
         unplaced = [tensor for tensor in self._unplaced_numbers() if tensor not in self.absent]
         for tensor in unplaced:
@@ -251,16 +282,23 @@ class PlaceFinder:
             if self.trials.count >= MAX_TRIALS:
                 return False
             likely, others = self._options(tensor)
-            if not everywhere:
+            widely = everywhere or self._is_beside_wrong(tensor)
+            if not widely:
                 proposed = self.proposed.get(tensor)
                 likely = [v for v in likely if v is proposed or distance(self.file.values[v], tensor.arrays) <= CLOSE]
                 others = []
             values = [*likely, *others][:MAX_CANDIDATES]
             if self._try(tensor, values, likely, MAX_TRIALS - self.trials.count, in_other_shapes=everywhere):
                 return True
-            if everywhere:
+            if widely:
                 self.absent.add(tensor)
         return False
+
+    def _is_beside_wrong(self, tensor: Crossing) -> bool:
+        """Whether a call returns a tensor beside one that has a place where the file computes something else."""
+        calls = {key[:2] for key in tensor.keys if key.kind == OUTPUT and key.path}
+        others = [t for t in self.places.of if any(key.kind == OUTPUT and key[:2] in calls for key in t.keys)]
+        return any(map(self._is_wrong, others))
 
     def _try(
         self,
@@ -360,6 +398,7 @@ class PlaceFinder:
             and (array := self.file.values[value][0]).ndim == len(tensor.shape)
             and array.dtype.kind == "f"
             and array.shape != tensor.shape
+            and self._may_train(value, tensor)
         ]
         odd.sort(key=lambda value: (value not in hints, self.file.rank[value]))
         best, place = LITTLE, None
@@ -382,13 +421,19 @@ class PlaceFinder:
         return likely, self._by_nearness(tensor, [value for value in fits if value not in likely])
 
     def _by_nearness(self, tensor: Crossing, values: Sequence[Value]) -> list[Value]:
-        """Return values in the order of computation, free ones and those after what comes before the tensor first."""
-        taken = set(self.places.of.values())
-        last = max((self.file.rank[value] for value in self._places_before(tensor)), default=-1)
-        return sorted(values, key=lambda v: (v in taken, self.file.rank[v] < last, self.file.rank[v]))
+        """Return the values that are free, and these in the order of computation, first.
+
+        Results of a Cell are after what comes before them. What a Cell is given may be computed long before it is used,
+        so that the nearest values come first.
+        """
+        taken, rank = set(self.places.of.values()), self.file.rank
+        last = max((rank[value] for value in self._places_before(tensor)), default=-1)
+        if not any(key.kind == OUTPUT for key in tensor.keys):
+            return sorted(values, key=lambda v: (v in taken, abs(rank[v] - last)))
+        return sorted(values, key=lambda v: (v in taken, rank[v] < last, rank[v]))
 
     def _places_before(self, tensor: Crossing) -> list[Value]:
-        """Return the places of earlier tensors; for a result those of what its call is given and of what follows from it.
+        """Return the places of earlier tensors; for a result, of what its call is given and of what follows from that.
 
         A file may compute another layer in between. Of several results, any may be computed first.
         """

@@ -39,12 +39,17 @@ class Trials:
         self._places = places
 
     def gain(self, tensor: Crossing, value: Value) -> float:
-        """Return how many more digits agree in total if a value is replaced by a tensor; -inf if that doesn't run."""
+        """Return how many more digits agree in total if a value is replaced by a tensor; -inf if that doesn't run.
+
+        The tensor in another layout says nothing of its place.
+        """
         self.count += 1
         try:
             changed = self._file.trial(value, tensor.arrays)
         except CellbridgeError:
             return -math.inf
+        for copy in self._file.flat.copies(value):
+            changed.pop(copy, None)
         before = {result: self._file.values[result] for result in changed}
         gain = 0.0
         for other, place in self._places.items():

@@ -99,7 +99,7 @@ class ViewFinder:
                 self.of_size.setdefault(array.size, []).append(value)
                 self.norms[value] = float(np.linalg.norm(array))
         self.of_stored = set(stored)
-        """What is stored, and what is computed from that alone or from nothing, as the zeros that a state begins with."""
+        """What is stored, and what is computed from that alone or from nothing, as a state of zeros."""
         for node in file.flat.program.nodes:
             is_drawn = get(node.op).traits.draws
             if not is_drawn and all(value is None or value in self.of_stored for value in node.inputs):

@@ -1,4 +1,4 @@
-"""Cells of a recurrence that return two states, of which the second is computed first, layer by layer or step by step."""
+"""Cells of a recurrence that return two states, of which the second is computed first."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Recurrence(nn.Module):
 
 
 class Steps(nn.Module):
-    """All layers of a step after each other, with products of the input and of the state, and gates in another order."""
+    """All layers of a step after each other, a product for the state, and gates in another order."""
 
     def __init__(self, of: Recurrence, forget_bias: float) -> None:
         super().__init__()
