@@ -16,7 +16,7 @@ from ....runtime.ir.types import Value
 from ...correspondence.distances import EXACT, ROUNDED, distance
 from ...sides.records import INPUT, OUTPUT
 from .anchors import Anchor, divided
-from .crossings import Crossing
+from .crossings import Crossing, unused_results
 from .equal_values import settle
 from .file_values import FileValues
 from .repeated_layers import MOST_ALIKE, RepeatedLayers, turns_of_cells
@@ -83,6 +83,7 @@ class PlaceFinder:
         self.ends = {tensor: place for tensor, place in fixed.items() if any(k == OUTPUT for _, _, k, _ in tensor.keys)}
         self.places = Places(known.of | fixed, set(known.by_paths), set(known.by_trial))
         self.absent: set[Crossing] = set()
+        self.unused = unused_results(tensors)
         stored = set(self.flat.program.constant_data)
         self.candidates = [v for v in self.file.rank if v not in stored]
         self._given = {anchor.given: anchor.entering for anchor in anchors.values()}
@@ -272,7 +273,8 @@ class PlaceFinder:
         Places like those in other layers are tried first. Unless the place is sought `everywhere`, only these and
         values that hardly differ from the tensor are tried, but for what a wrong Cell returns beside other results.
         """
-        unplaced = [tensor for tensor in self._unplaced_numbers() if tensor not in self.absent]
+        without_trial = self.absent | self.unused  # of what nothing takes, nothing follows that could agree
+        unplaced = [tensor for tensor in self._unplaced_numbers() if tensor not in without_trial]
         for tensor in unplaced:
             alike = [value for value in self.repeated.values_for(tensor) if self._fits(value, tensor)]
             values = self._by_nearness(tensor, alike)[:MOST_ALIKE]
