@@ -11,6 +11,7 @@ from ....runtime.ir.types import Node, Value
 from ...correspondence.distances import EXACT, ROUNDED, distance
 from ...sides.records import Array, Key
 from .anchors import find_anchors
+from .candidates import Places
 from .crossings import Crossing, unused_results
 from .divided_batches import divide_batches
 from .divided_products import divide_products
@@ -19,7 +20,7 @@ from .flat import FlatProgram
 from .join_finder import JoinFinder
 from .joined_values import Joined, with_joined
 from .moved_cells import Moves, find_moves
-from .places import PlaceFinder, Places
+from .places import PlaceFinder
 from .regrouped_sums import with_biases_added_first
 from .repeated_nodes import with_arguments_computed_once, with_products_computed_once
 from .results_apart import with_results_apart

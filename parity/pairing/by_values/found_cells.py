@@ -9,6 +9,7 @@ from ....runtime.ir.program import Program
 from ....runtime.ir.types import Value
 from ...sides.records import Array, Key, Records
 from .bypasses import bypassed_gradients
+from .candidates import Places
 from .crossings import Crossing, crossings
 from .fitting import place_tensors
 from .flat import FlatProgram
@@ -17,7 +18,6 @@ from .moved_parameters import with_moved_parameters
 from .odd_shapes import Excused, excuse
 from .ownership import Ownership, own_nodes
 from .passed_parameters import with_passed_parameters
-from .places import Places
 from .shared_nodes import copy_shared_nodes
 
 

@@ -12,11 +12,11 @@ from ....runtime.ir.types import Node, Value
 from ...results.cell_report import PROGRAM, is_inside
 from ...results.correspondence import FOLLOWING, NODE_PATHS, VALUES, CarriedWeight, PairedCell
 from ...sides.records import INPUT, OUTPUT, Array, Key, Records
+from .candidates import Places
 from .crossings import Crossing
 from .divided_products import PART
 from .flat import COPYING, FlatProgram
 from .ownership import Ownership
-from .places import Places
 
 
 def merged_parameters(program: Program, marked: Program) -> list[str]:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from cellbridge import parity
 from cellbridge.parity.pairing.by_values.crossings import Crossing
-from cellbridge.parity.pairing.by_values.places import PlaceFinder
+from cellbridge.parity.pairing.by_values.tried_places import TriedPlaces
 
 WIDTH = 6
 
@@ -47,13 +47,13 @@ class Port(nn.Module):
 
 def test_no_trial_is_spent_on_a_result_that_nothing_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Crossing] = []
-    place = PlaceFinder._try
+    place = TriedPlaces._try
 
-    def recorded(finder: PlaceFinder, tensor: Crossing, *args: object, **options: object) -> bool:
+    def recorded(finder: TriedPlaces, tensor: Crossing, *args: object, **options: object) -> bool:
         tried.append(tensor)
         return place(finder, tensor, *args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(PlaceFinder, "_try", recorded)
+    monkeypatch.setattr(TriedPlaces, "_try", recorded)
     torch.manual_seed(0)
     reference = Network()
     report = parity.compare(reference, Port(reference), (torch.randn(3, WIDTH),))
