@@ -33,6 +33,7 @@ PATTERNS = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "
 
 Found = tuple[str, str]  # place (file::function), what
 
+TABLE = "patterns of a table, and texts that name their groups"
 DTYPE = "a dtype: Options and Run take those of a list"
 OWN = "names that stand in our own source"
 USER = "the user's own Python, which the user asks for"
@@ -124,7 +125,8 @@ EXCEPTIONS: dict[Found, str] = {
     ("parity/jobs/training/loss_network.py::autocast_dtype", "getattr"): DTYPE,
     ("parity/jobs/training/loss_network.py::with_signature", "type(name, bases, ...)"): OWN,
     ("parity/commands/command.py::_open_standard_streams", "getattr"): OWN,
-    ("parity/commands/command.py::_wrong_use", "re.sub"): "patterns of a table, and texts that name their groups",
+    ("parity/causes/descriptions.py::from_candidate", "re.subn"): TABLE,
+    ("parity/commands/command.py::_wrong_use", "re.sub"): TABLE,
     ("parity/commands/command.py::_open_standard_streams", "setattr"): OWN,
     ("parity/inputs/contract.py::", "re.compile"): OWN,
     ("parity/options.py::Options.__post_init__", "getattr"): OWN,
