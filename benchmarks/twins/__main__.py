@@ -66,7 +66,9 @@ def measure_all(names: Sequence[str], workers: int) -> list[dict[str, Any]]:
             name, part = futures[future]
             error = future.exception()
             results[name, part] = future.result() if error is None else crashed(name, part, error)
-            print(f"{name} {part}: {results[name, part]['seconds']} s", file=sys.stderr, flush=True)
+            row = results[name, part]
+            marks = [mark for mark in ("holds", "found", "placed", "cause") if row.get(mark)] or ["nothing right"]
+            print(f"{name} {part}: {', '.join(marks)}, {row['seconds']} s", file=sys.stderr, flush=True)
     return [{"pair": name, **{part: results[name, part] for part in PARTS}} for name in names]
 
 
