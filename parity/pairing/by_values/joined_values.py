@@ -102,8 +102,9 @@ class Joined:
 
     @property
     def added(self) -> tuple[Value, ...]:
-        """The values that a program gets with the tensor and that may be places."""
-        return self.tensor, *self.restored, *self.copies.values()
+        """The values that a program gets with the tensor, of which each may be the place of another one."""
+        of_pieces = (value for piece in self.pieces for value in (*piece.reading, piece.taken, *piece.restoring))
+        return self.whole, self.tensor, self.again, *of_pieces, *self.copies.values()
 
     @property
     def parts(self) -> tuple[Value, ...]:

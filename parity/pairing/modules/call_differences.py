@@ -22,7 +22,7 @@ class Apart:
     Attributes:
         kind: a kind of `StructureDifference`.
         reason: the difference, in words that follow "is".
-        has_other_tensors: whether it is called as often, with other tensors or for others.
+        has_other_tensors: whether the candidate's Cell takes or returns other tensors, or is never called.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class CallDifferences:
                 if new
                 else f"never called in the candidate, {times_in_words(old)} in the reference"
             )
-            apart[path] = Apart(kind, how)
+            apart[path] = Apart(kind, how, has_other_tensors=not new)
         return apart
 
     def made_elsewhere(self) -> dict[str, Apart]:
