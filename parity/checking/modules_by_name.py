@@ -35,10 +35,11 @@ def compare_modules(plan: Plan, fewest: float = 0.0) -> Report | None:
 
     Args:
         plan: the comparison.
-        fewest: the share of the reference's Cells with parameters that the candidate must not call with other tensors.
+        fewest: the share of the reference's Cells with parameters that the candidate must call, and not with other
+            tensors.
 
     Returns:
-        The report; None if more Cells are called with other tensors.
+        The report; None if fewer are.
     """
     prefixes = Prefixes.between(plan.reference, plan.candidate, plan.cells)
     rearrangements = Rearrangements.between(plan.reference, plan.candidate, plan.weights, prefixes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -81,11 +81,7 @@ class FlatProgram:
     @cached_property
     def needed(self) -> frozenset[Value]:
         """The values on which a result depends."""
-        needed: set[Value] = set(self.program.outputs)
-        for node in reversed(self.program.nodes):
-            if not needed.isdisjoint(node.outputs):
-                needed.update(value for value in node.inputs if value is not None)
-        return frozenset(needed)
+        return frozenset(_needed_for(self.program, self.program.outputs))
 
     def path_of(self, node: Node) -> str:
         """The path that the file gives for a node; empty if it gives none."""
@@ -149,14 +145,18 @@ def with_computed_results(program: Program) -> Program:
 
 def without_idle_nodes(program: Program, kept: Collection[Value] = ()) -> Program:
     """Return the program without nodes, parameters and constants that neither results nor `kept` depend on."""
-    used: set[Value | None] = {*program.outputs, *program.updates.values(), *kept}
-    nodes: list[Node] = []
-    for node in reversed(program.nodes):
-        if not used.isdisjoint(node.outputs):
-            used.update(node.inputs)
-            nodes.append(node)
+    used = _needed_for(program, (*program.outputs, *program.updates.values(), *kept))
     return program.replace(
-        nodes=tuple(nodes[::-1]),
+        nodes=tuple(node for node in program.nodes if not used.isdisjoint(node.outputs)),
         parameters={name: p for name, p in program.parameters.items() if p.value in used},
         constants=tuple(c for c in program.constants if c.value in used),
     )
+
+
+def _needed_for(program: Program, ends: Iterable[Value]) -> set[Value]:
+    """Return some values of a program, and those on which they depend."""
+    needed = set(ends)
+    for node in reversed(program.nodes):
+        if not needed.isdisjoint(node.outputs):
+            needed.update(value for value in node.inputs if value is not None)
+    return needed
