@@ -201,5 +201,6 @@ def test_statistics_have_the_order_of_the_parameters() -> None:
         stored.data = torch.rand(6) + 0.5 if stored.ndim else stored
     reference = nn.Sequential()
     reference.norm = norm
-    (cause,) = parity.compare(reference.eval(), ByHand(norm).eval(), (torch.randn(3, 6),), probe=False).cells[""].causes
+    report = parity.compare(reference.eval(), ByHand(norm).eval(), (torch.randn(3, 6),), probe=False)
+    (cause,) = report.cells["norm"].causes
     assert cause.summary.endswith("norm.running_var are read in the order 1, 0 in the candidate")
