@@ -2,12 +2,18 @@
 
 const detail = document.getElementById("detail");
 const search = document.getElementById("search");
+const about = document.getElementById("about");
+const phone = matchMedia("(max-width: 700px)"); // as in the style
 const isFramed = location.protocol === "about:"; // in the frame of a notebook, which gives the page no address
 const FILTERS = [
   ["failing", (row) => FAILING.has(row.verdict)],
   ["affected", (row) => FAILING.has(row.verdict) || row.verdict === AFFECTED],
   ["all", () => true],
 ];
+
+function foldFacts() {
+  about.open = !phone.matches;
+}
 
 function renderFilters() {
   const some = rows.some((row) => row.verdict === AFFECTED);
@@ -166,10 +172,18 @@ window.addEventListener("hashchange", () => follow());
 if (isFramed) document.addEventListener("click", followInFrame);
 window.addEventListener("resize", renderRows);
 const print = document.getElementById("print");
-window.addEventListener("beforeprint", () => print.replaceChildren(...printed()));
-window.addEventListener("afterprint", () => print.replaceChildren());
+window.addEventListener("beforeprint", () => {
+  about.open = true;
+  print.replaceChildren(...printed());
+});
+window.addEventListener("afterprint", () => {
+  foldFacts();
+  print.replaceChildren();
+});
+phone.addEventListener("change", foldFacts);
 
 document.getElementById("charts")?.replaceChildren(...data.charts.map(chart));
+foldFacts();
 renderFilters();
 renderLegend();
 openAtFirst();

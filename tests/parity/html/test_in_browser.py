@@ -35,6 +35,20 @@ def test_failures_are_expanded_and_what_passes_is_collapsed(opened: Opened) -> N
     assert expanded == ["true", None, "true", "false", "true", None, None, None]
 
 
+def test_on_a_phone_what_fails_stands_first(opened: Opened) -> None:
+    page = opened(FAULTY, width=390, height=844)
+    top = "document.querySelector('.fault h3').getBoundingClientRect().top"
+    facts = "document.querySelector('.facts').checkVisibility()"
+    assert page.run(top) < 300
+    assert not page.run(facts)
+    page.click("#about summary")
+    assert page.run(facts)
+    page.click("#about summary")
+    page.call("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=1, mobile=False)
+    page.run("new Promise(requestAnimationFrame)")
+    assert page.run(facts), "a wide window has no line to unfold them"
+
+
 def test_only_rows_in_sight_have_elements(opened: Opened) -> None:
     page = opened(LARGE)
     assert page.run("document.querySelectorAll('.rows .row').length") < 80
