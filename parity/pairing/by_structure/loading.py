@@ -34,6 +34,7 @@ from .state import Result
 from .symmetry import Exchange, exchanges
 from .units import Unit
 from .walk import Walk
+from .written_transposed import transposed_in, with_zeros_between
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 
@@ -182,6 +183,8 @@ def _networks(reference: Port, candidate: Port, samples: list[Arguments]) -> lis
     programs = [_captured("reference", reference, samples[0]), _captured("candidate", candidate, samples[0])]
     if layers_in(programs[0]) != layers_in(programs[1]):
         programs = [with_steps(program) for program in programs]
+    if transposed_in(programs[0]) != transposed_in(programs[1]):
+        programs = [with_zeros_between(program) for program in programs]
     apart = [with_products_apart(*programs), with_products_apart(*reversed(programs))]
     return [_network(name, p, samples) for name, p in zip(("reference", "candidate"), apart, strict=True)]
 

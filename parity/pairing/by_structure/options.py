@@ -97,6 +97,23 @@ class Options:
         numbers = self.reference.zeros(matrix, len(places))
         return [Option((Filling(trace.name, *_inside(places, numbers)),), frozenset(), True)]
 
+    def distances(self, unit: Unit, data: Arrays) -> list[Option]:
+        """Return the options that fill a table whose rows are subtracted from data with a matrix the data enter.
+
+        A distance |x - c|² is |x|² - 2 x c + |c|², too: then there is a product with the table.
+        """
+        trace = self.network.trace(unit.operand)
+        places = None if trace is None else unit.canonical(trace.places)
+        if trace is None or places is None or unit.node.op != "sub" or places.ndim != 2:
+            return []
+        return [
+            Option((Filling(trace.name, places, weight),), frozenset((self.reference.key(original),)))
+            for original in self.reference.units_of_data(data)
+            if original.kind == MATRIX
+            for offer in self.reference.offers(original, trace.signature)[:1]
+            for weight in same_shape(unit, original, offer.weight, places.shape, None)
+        ]
+
     def joined(self, unit: Unit, data: Arrays) -> list[Option]:
         """Return the options that fill a table with several of the reference's, one below the other."""
         trace = self.network.trace(unit.operand)

@@ -161,8 +161,9 @@ class Walk:
             return self._end(state.copy(), unit), True
         known = self._known_others(state, unit)
         data = None if unit.data is None else state.values[self._entering(state, unit.data)]
-        if not known and data is not None and not is_floating(data[0].dtype):
-            options = self.options.joined(unit, data)
+        if not known and data is not None:
+            find = self.options.distances if is_floating(data[0].dtype) else self.options.joined
+            options = find(unit, data)
             if options:
                 return self._choose(state, Choice(unit, None, state, options)), True
         is_sure = unit.data is not None and state.agrees.get(unit.data, False)

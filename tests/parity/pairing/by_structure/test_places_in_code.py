@@ -179,3 +179,27 @@ def test_numbers_behind_a_reshape_are_no_bias() -> None:
     reference.get_buffer("diagonal").copy_(torch.eye(3))
     bias = load(reference, candidate).arrays["matrix.bias"]
     torch.testing.assert_close(torch.as_tensor(bias), reference.state_dict()["matrix.bias"] + torch.eye(3).flatten())
+
+
+class Codes(nn.Module):
+    """The nearest row of a table, by the product that is a part of the distance."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter, self.rows = nn.Linear(4, 5), nn.Parameter(torch.zeros(7, 5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.enter(x)
+        distances = (y**2).sum(-1, keepdim=True) + (self.rows**2).sum(-1) - 2 * (y @ self.rows.T)
+        return F.one_hot(distances.argmin(-1), 7).to(y.dtype) @ self.rows
+
+
+class CodesByDifference(Codes):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.rows[((self.enter(x)[..., None, :] - self.rows) ** 2).sum(-1).argmin(-1)]
+
+
+def test_rows_that_are_subtracted_are_those_of_the_product_in_a_distance() -> None:
+    reference, candidate = drawn(Codes(), 1), drawn(CodesByDifference(), 2)
+    loading = load_by_structure(reference, ModulePort(candidate), (torch.randn(6, 4),), {})
+    assert torch.equal(torch.from_numpy(loading.arrays["rows"]), reference.state_dict()["rows"])
