@@ -9,7 +9,7 @@ import numpy as np
 
 from ....runtime.errors import CellbridgeError
 from ....runtime.ir.types import Value
-from ...correspondence.distances import Arrays, distance
+from ...correspondence.distances import EXACT, Arrays, distance
 from .crossings import Crossing
 from .file_values import FileValues
 
@@ -61,6 +61,11 @@ class Trials:
                 gain += self._most_digits(other, changed, {v: new for v, (new, _) in norms.items()})
                 gain -= self._most_digits(other, before, {v: old for v, (_, old) in norms.items()})
         return gain
+
+    def agreeing(self, tensor: Crossing, value: Value, others: Sequence[Crossing]) -> set[Crossing]:
+        """Return those of other tensors that the file computes from a tensor in the place of a value."""
+        changed = self._file.trial(value, tensor.arrays)
+        return {t for t in others if any(distance(arrays, t.arrays) <= EXACT for arrays in changed.values())}
 
     def _most_digits(self, tensor: Crossing, among: Mapping[Value, Arrays], norms: Mapping[Value, float]) -> float:
         """Return the number of digits that the closest of these arrays has in common with a tensor."""

@@ -107,8 +107,10 @@ class TriedPlaces:
         unplaced = self.candidates.unplaced_numbers()
         position = unplaced.index(tensor)
         rivals = unplaced[position + 1 : position + 1 + RIVALS]
+        follows = self.trials.agreeing(tensor, place, rivals) if best > DIGITS + LITTLE else set()
         for rival in rivals:
-            if self.candidates.fits(place, rival) and (gain := self.trials.gain(rival, place)) > best:
+            is_possible = rival not in follows and self.candidates.fits(place, rival)
+            if is_possible and (gain := self.trials.gain(rival, place)) > best:
                 best, tensor = gain, rival
         if in_other_shapes and LITTLE < best <= DIGITS:
             tensor, place = self._better(tensor, place, best, rivals)

@@ -21,21 +21,27 @@ class Residual(nn.Module):
 
 
 class Port(nn.Module):
-    def __init__(self, is_wrong: bool = False) -> None:
+    def __init__(self, is_wrong: bool = False, depth: int = 1) -> None:
         super().__init__()
         self.is_wrong = is_wrong
-        self.a, self.b, self.c = nn.Linear(3, 4), nn.Linear(4, 4, bias=False), nn.Linear(4, 2)
+        self.a = nn.Linear(3, 4)
+        self.b = nn.ModuleList(nn.Linear(4, 4, bias=False) for _ in range(depth))
+        self.c = nn.Linear(4, 2)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.a(x)
-        y = torch.relu(x)
-        result: Tensor = self.c((x if self.is_wrong else y) + self.b(y))
+        for layer in self.b:
+            y = torch.relu(x)
+            x = (x if self.is_wrong else y) + layer(y)
+        result: Tensor = self.c(x)
         return result
 
 
-def networks(is_wrong: bool = False) -> tuple[nn.Module, nn.Module]:
+def networks(is_wrong: bool = False, depth: int = 1) -> tuple[nn.Module, nn.Module]:
     torch.manual_seed(0)
-    reference, port = nn.Sequential(nn.Linear(3, 4), Residual(), nn.Linear(4, 2)).eval(), Port(is_wrong).eval()
+    blocks = [Residual() for _ in range(depth)]
+    reference = nn.Sequential(nn.Linear(3, 4), *blocks, nn.Linear(4, 2)).eval()
+    port = Port(is_wrong, depth).eval()
     port.load_state_dict(dict(zip(port.state_dict(), reference.state_dict().values(), strict=True)))
     return reference, port
 
@@ -51,3 +57,9 @@ def test_port_that_adds_the_input_is_wrong() -> None:
     """It adds what wasn't activated."""
     report = parity.compare(*networks(is_wrong=True), (torch.randn(5, 3),), probe=False, diagnose_seconds=0)
     assert report.failing == ["1"]
+
+
+def test_each_of_two_wrong_blocks_is_named() -> None:
+    """In place of the first sum, what the next block activates explains more than the sum: its own sum takes that."""
+    report = parity.compare(*networks(is_wrong=True, depth=2), (torch.randn(5, 3),), probe=False, diagnose_seconds=0)
+    assert report.failing == ["1", "2"]
