@@ -44,7 +44,8 @@ class TriedPlaces:
         """Give a place to the first tensor that makes more of what follows agree there; return whether there is one.
 
         Places like those in other layers are tried first. Unless the place is sought `everywhere`, only these and
-        values that hardly differ from the tensor are tried, but for what a wrong Cell returns beside other results.
+        values that hardly differ from the tensor are tried, but for what a wrong Cell returns beside other results and
+        what is returned before a wrong value.
         """
         without_trial = self.absent | self.unused
         unplaced = [tensor for tensor in self.candidates.unplaced_numbers() if tensor not in without_trial]
@@ -57,7 +58,7 @@ class TriedPlaces:
             if self.trials.count >= MAX_TRIALS:
                 return False
             likely, others = self.candidates.options(tensor)
-            widely = everywhere or self._is_beside_wrong(tensor)
+            widely = everywhere or self._is_beside_wrong(tensor) or self._is_before_wrong(tensor)
             if not widely:
                 proposed = self.candidates.proposed.get(tensor)
                 likely = [v for v in likely if v is proposed or distance(self.file.values[v], tensor.arrays) <= CLOSE]
@@ -74,6 +75,14 @@ class TriedPlaces:
         calls = {key[:2] for key in tensor.keys if key.kind == OUTPUT and key.path}
         others = [t for t in self.places.of if any(key.kind == OUTPUT and key[:2] in calls for key in t.keys)]
         return any(map(self.candidates.is_wrong, others))
+
+    def _is_before_wrong(self, tensor: Crossing) -> bool:
+        """Whether a Cell returns a tensor of which the next with a place is wrong there, and may follow from it."""
+        following = min((t for t in self.places.of if t.order > tensor.order), key=lambda t: t.order, default=None)
+        is_result = any(key.kind == OUTPUT and key.path for key in tensor.keys)
+        if following is None or not is_result:
+            return False
+        return following in self.places.by_trial and self.candidates.is_wrong(following)
 
     def _try(
         self,
