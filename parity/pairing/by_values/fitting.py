@@ -20,6 +20,7 @@ from .flat import FlatProgram
 from .join_finder import JoinFinder
 from .joined_values import Joined, with_joined
 from .moved_cells import Moves, find_moves
+from .other_arguments import with_other_arguments
 from .places import PlaceFinder
 from .regrouped_sums import with_biases_added_first
 from .repeated_nodes import with_arguments_computed_once, with_products_computed_once
@@ -147,6 +148,9 @@ def _place(
     if any(file.values[value][0].shape != arrays[0].shape for value, arrays in file.fed.items()):
         file = FileValues(file.flat, samples)  # what follows has the shapes of the module's tensors
     shapes = {value: tuple(arrays[0].shape) for value, arrays in file.values.items()}
+    if not is_right:
+        program = with_other_arguments(file, places.of)
+        kept = set(places.of.values())
     program = _with_unused_results(divide_products(program, kept), places, unused_results(tensors))
     program = with_results_apart(program, places.of)
     return Placed(FlatProgram(program), places, shapes, is_right, moves, has_orders)
