@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Value, is_floating
 from ....runtime.ops.registry import get
-from .rewriting import Rewriting
+from .rewriting import Rewriting, products_of_static
 
 MOST_STACKED = 64
 """The most matrices of one tensor that are taken apart."""
@@ -32,6 +32,10 @@ def elementary(program: Program) -> Program:
 
 
 class _Division(Rewriting):
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.deep = products_of_static(program, self.static)
+
     def affine(self, node: Node, x: Value, weight: Value | None, bias: Value | None, shape: tuple[int, ...]) -> None:
         """Add a product and a sum with vectors, which are given a shape, and end with the node's output."""
         steps = [(op, vector) for op, vector in (("mul", weight), ("add", bias)) if vector is not None]
@@ -65,7 +69,8 @@ def _matmul(division: _Division, node: Node) -> None:
     (output,) = node.outputs
     count = weight.shape[0]
     is_stacked = len(weight.shape) == len(x.shape) == 3 and x.shape[0] == count and weight in division.static
-    if not is_stacked or x in division.static or not isinstance(count, int) or not 1 < count <= MOST_STACKED:
+    is_stacked = is_stacked and x not in division.static and weight not in division.deep
+    if not is_stacked or not isinstance(count, int) or not 0 < count <= MOST_STACKED:
         division.nodes.append(node)
         return
     products = []

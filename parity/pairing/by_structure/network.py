@@ -19,6 +19,7 @@ from ...dtypes import cast_floating
 from ...sides.records import Array
 from .elementary import elementary
 from .learned_inputs import NUMBERS, with_learned_inputs
+from .lookups import with_lookups
 from .rewriting import consumers_of, static_values
 from .written_norms import with_norms_in_one_form
 from .written_sums import with_sums_at_layers
@@ -60,7 +61,7 @@ class Network:
     def __init__(self, program: Program, samples: Sequence[Sequence[Array]]) -> None:
         if any(get(node.op).traits.draws for node in program.nodes):
             raise UsageError("it draws random numbers")
-        divided = with_learned_inputs(without_zeros(elementary(program.astype("float64"))))
+        divided = with_learned_inputs(without_zeros(elementary(with_lookups(program.astype("float64")))))
         self.program = with_norms_in_one_form(with_sums_at_layers(divided))
         self.samples = [[cast_floating(array, FLOAT64) for array in arrays] for arrays in samples]
         if len(divided.inputs) > len(program.inputs):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,13 @@ import numpy as np
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Constant, Node, Type, Value
+from ....runtime.ops.registry import evaluate, get
 from ...sides.records import Array
 
 VECTORS = ("mul", "add", "sub", "div")
 """Operations with one number for each channel, or for each element."""
+MOVES = ("reshape", "transpose")
+STANDARDS = ("layer_norm", "rms_norm", "group_norm")
 
 
 class Rewriting:
@@ -56,6 +59,19 @@ class Rewriting:
         self.nodes.append(Node(op, inputs, attributes, (result,), node.cell, node.source))
         return result
 
+    def computed(self, value: Value | None, known: dict[Value, Array]) -> Array | None:
+        """Return a static value; `known` holds numbers in place of stored ones, and what is computed from them."""
+        if value is None:
+            return None
+        if value not in known:
+            node = self.before.producers.get(value)
+            if node is None:
+                return np.asarray(self.before.constant_data[value])
+            operands = [self.computed(operand, known) for operand in node.inputs]
+            types = tuple(output.type for output in node.outputs)
+            known.update(zip(node.outputs, evaluate(get(node.op), operands, node.attributes, types), strict=True))
+        return known[value]
+
     def constant(self, name: str, number: float, like: Value) -> Value:
         """Return a number as a value, in the dtype of another one."""
         value = Value(self.names.unique(name), Type(like.dtype, ()))
@@ -82,6 +98,25 @@ def static_values(program: Program) -> frozenset[Value]:
         if all(value is None or value in known for value in node.inputs):
             known.update(node.outputs)
     return frozenset(known)
+
+
+def dependent_values(program: Program) -> set[Value]:
+    """Return the values that depend on a parameter."""
+    dependent = {item.value for item in program.parameters.values()}
+    for node in program.nodes:
+        if not dependent.isdisjoint(value for value in node.inputs if value is not None):
+            dependent.update(node.outputs)
+    return dependent
+
+
+def products_of_static(program: Program, static: Collection[Value]) -> set[Value]:
+    """Return the values that don't depend on the inputs, and that a product or a standardization has a part in."""
+    deep: set[Value] = set()
+    for node in program.nodes:
+        is_step = get(node.op).traits.products or node.op in STANDARDS
+        if is_step or not deep.isdisjoint(value for value in node.inputs if value is not None):
+            deep.update(value for value in node.outputs if value in static)
+    return deep
 
 
 def consumers_of(program: Program) -> dict[Value, list[Node]]:

@@ -142,22 +142,9 @@ class _Norms(Rewriting):
         result: Array = np.full(shape, x)
         known = dict(drawn)
         for step in steps:
-            operands = [result if value not in self.static else self._computed(value, known) for value in step.inputs]
+            operands = [result if value not in self.static else self.computed(value, known) for value in step.inputs]
             result = evaluate(get(step.op), operands, step.attributes, (step.outputs[0].type.with_shape(shape),))[0]
         return result.reshape(-1)
-
-    def _computed(self, value: Value | None, known: dict[Value, Array]) -> Array | None:
-        """Return a static value, computed from numbers that are drawn."""
-        if value is None:
-            return None
-        if value not in known:
-            node = self.before.producers.get(value)
-            if node is None:
-                return np.asarray(self.before.constant_data[value])
-            operands = [self._computed(operand, known) for operand in node.inputs]
-            types = tuple(output.type for output in node.outputs)
-            known.update(zip(node.outputs, evaluate(get(node.op), operands, node.attributes, types), strict=True))
-        return known[value]
 
     def _write(self, steps: Sequence[Node], norm: Norm) -> None:
         """Add the steps of a norm."""

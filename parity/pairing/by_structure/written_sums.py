@@ -1,36 +1,31 @@
 """Sums with stored tensors, brought to the place where a layer has them.
 
 A bias of (heads, size) that is added to a product divided into heads is a vector that is added to the product itself.
-A sum of two stored tensors that is added to data, such as positions of rows and of columns, is two sums.
+A sum of two stored tensors that is added to data, such as positions of rows and of columns, is two sums. A stored table
+that is added to one of several data, such as positions between words and kinds of words, is added to all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import numpy as np
 
 from ....runtime.ir.program import Program
-from ....runtime.ir.types import Node, Value
+from ....runtime.ir.types import Node, Type, Value
 from ....runtime.ops.registry import evaluate, get
 from ...sides.records import Array
-from .rewriting import Rewriting, consumers_of, shape_of
-
-MOVES = ("reshape", "transpose")
+from .joined_sums import with_sums_before_joins
+from .rewriting import MOVES, Rewriting, consumers_of, dependent_values, shape_of
 
 
 def with_sums_at_layers(program: Program) -> Program:
-    """Return a program in which biases follow their products at once, and each sum adds one stored tensor."""
-    return _Biases(_Sums(program).program()).program()
+    """Return a program in which biases follow their products at once, and each sum adds one stored tensor.
 
-
-def dependent_values(program: Program) -> set[Value]:
-    """Return the values that depend on a parameter."""
-    dependent = {item.value for item in program.parameters.values()}
-    for node in program.nodes:
-        if not dependent.isdisjoint(value for value in node.inputs if value is not None):
-            dependent.update(node.outputs)
-    return dependent
+    Tables are added to a sum of data last.
+    """
+    return _Tables(_Biases(with_sums_before_joins(_Sums(program).program())).program()).program()
 
 
 class _Sums(Rewriting):
@@ -165,3 +160,44 @@ class _Biases(Rewriting):
             x = self.add(step, step.op, tuple(x if v is before else v for v in step.inputs), result, **step.attributes)
             before = step.outputs[0]
         self.nodes = [kept for kept in self.nodes if kept not in steps]
+
+
+class _Tables(Rewriting):
+    """Adds stored tables, which vary along several axes, to the sums of data in which they are."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.consumers = consumers_of(program)
+        self.dependent = dependent_values(program)
+        self.tables: dict[Value, tuple[Value, Value]] = {}
+        """Sums that only a sum uses: the data and the table."""
+        for node in program.nodes:
+            if node.op == "add":
+                self._add_sum(node, node.inputs, node.outputs[0])
+            else:
+                self.nodes.append(node)
+        used = {value for node in self.nodes for value in node.inputs}
+        self.nodes = [n for n in self.nodes if self.tables.keys().isdisjoint(n.outputs) or n.outputs[0] in used]
+
+    def _add_sum(self, node: Node, operands: Sequence[Value | None], result: Value | Type) -> Value:
+        """Add a sum with the table of one operand last."""
+        for data, other in (operands, operands[::-1]):
+            if data in self.tables and other not in self.static and other is not None and data.shape == other.shape:
+                x, table = self.tables[data]
+                operands = (self._add_sum(node, (x, other), data.type), table)
+                break
+        total = self.add(node, "add", tuple(operands), result)
+        is_part = isinstance(result, Type) or self._is_part(total)
+        for data, added in (operands, operands[::-1]):
+            if data is None or data in self.static or data.shape != total.shape:
+                continue
+            if is_part and self._is_table(added):
+                self.tables[total] = (data, added)
+        return total
+
+    def _is_table(self, value: Value | None) -> TypeGuard[Value]:
+        return value in self.static and value in self.dependent and sum(size != 1 for size in shape_of(value)) > 1
+
+    def _is_part(self, value: Value) -> bool:
+        following = self.consumers.get(value, [])
+        return len(following) == 1 and following[0].op == "add" and value not in self.before.outputs
