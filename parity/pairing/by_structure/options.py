@@ -271,16 +271,21 @@ class Options:
         return nodes
 
     def _orders(self, unit: Unit, original: Unit, size: int) -> Iterator[Array | None]:
-        """Yield orders of rows: as they are, and pairs for the halves of each head, and the other way round."""
+        """Yield orders of rows: as they are, and those of a rotary embedding that turns others, or the other way."""
         yield None
         if unit.kind != MATRIX:
             return
         heads = dict.fromkeys([*self.reference.heads(original), *head_sizes(self.network, unit)])
-        for head in list(heads)[:MOST_SIZES]:
-            if size % head == 0:
-                rows = np.arange(size)
-                yield rows.reshape(-1, 2, head // 2).transpose(0, 2, 1).reshape(-1)
-                yield rows.reshape(-1, head // 2, 2).transpose(0, 2, 1).reshape(-1)
+        sizes = [head for head in list(heads)[:MOST_SIZES] if size % head == 0]
+        for direction in (1, -1):
+            for head in sizes:
+                halves = np.arange(size).reshape(-1, 2, head // 2)[:, ::direction]
+                pairs = np.arange(size).reshape(-1, head // 2, 2)[..., ::direction]
+                yield halves.transpose(0, 2, 1).reshape(-1)
+                yield pairs.transpose(0, 2, 1).reshape(-1)
+                if direction < 0:
+                    yield halves.reshape(-1)
+                    yield pairs.reshape(-1)
 
     def _columns(self, unit: Unit, part: _Part, shape: tuple[int, ...], data: Arrays | None) -> Iterator[Array]:
         """Yield the weight with its columns in the order of the candidate's data."""

@@ -74,6 +74,8 @@ class _Pieces:
         """The features in the order in which they are used."""
         self.roles: dict[int, Role] = {}
         """For features, what uses them first."""
+        self.means: set[Value] = set()
+        """Means of squares, and what is computed from them."""
 
     def pieces(self) -> list[Piece]:
         """Return the pieces."""
@@ -132,6 +134,9 @@ class _Pieces:
         are_static = all(value in self.network.static for value in others)
         if node.op in ("cast", "neg", "stop_gradient"):
             return next(iter(numbers.values()))
+        if node.op in ("add", "sqrt", "rsqrt", "pow") and are_static and node.inputs[0] in self.means:
+            self.means.add(node.outputs[0])
+            return numbers[0]
         if traits.moves == "first" and numbers.keys() == {0} and are_static:
             arrays = [None if v is None or p == 0 else self._static(v) for p, v in enumerate(node.inputs)]
             return self.network.moved(node, numbers, arrays)
@@ -151,7 +156,36 @@ class _Pieces:
         if traits.elementwise and len(node.inputs) == 1 and self._is_taken_apart(node):
             self._set_roles(numbers[0], (node.op, 0))
             return numbers[0]
+        return self._in_norm(node, numbers)
+
+    def _in_norm(self, node: Node, numbers: dict[int, Array]) -> Array | None:
+        """Return the features in a step of a norm whose result is taken apart; those along its axes belong together."""
+        if node.op == "rms_norm" and numbers.keys() == {0} and self._is_taken_apart(node):
+            rank = numbers[0].ndim
+            self._reduced(numbers[0], tuple(range(rank - node.attributes["axes_count"], rank)))
+            return numbers[0]
+        if node.op == "mul" and node.inputs[0] is node.inputs[1]:
+            return numbers[0]
+        if node.op == "reduce_mean" and node.attributes["keepdims"] and node.attributes["axes"]:
+            self.means.add(node.outputs[0])
+            return self._reduced(numbers[0], node.attributes["axes"])
+        if node.op in ("mul", "div") and numbers.keys() == {0, 1} and self._is_taken_apart(node):
+            first, second = (self._broadcast(node, numbers[p]) for p in (0, 1))
+            if not self.means.isdisjoint(node.inputs) and self._are_together(first, second):
+                return first
         return None
+
+    def _reduced(self, numbers: Array, axes: Sequence[int]) -> Array:
+        """Unite the features along axes, and return the first of each."""
+        first = numbers
+        for axis in axes:
+            first = first.take([0], axis)
+        self._unite_pairs(np.broadcast_to(first, numbers.shape), numbers)
+        return first
+
+    def _are_together(self, first: Array, second: Array) -> bool:
+        pairs = np.unique(np.stack([first.reshape(-1), second.reshape(-1)]), axis=1)
+        return bool(pairs.min() >= 0) and all(self._root(a) == self._root(b) for a, b in pairs.T.tolist())
 
     def _static(self, value: Value) -> Array:
         return self.network.static_array(value, self.network.stored, {})

@@ -133,3 +133,47 @@ def test_an_offset_of_joined_products_is_the_bias_of_each() -> None:
     assert "conv.bias" in loading.assemblies["offset"].names
     with ModulePort(candidate).given(loading.arrays):
         torch.testing.assert_close(candidate(x), reference(x))
+
+
+def turned(x: Tensor, angles: Tensor) -> Tensor:
+    """Turn the first half of the features towards the second one."""
+    a, b = x.chunk(2, -1)
+    return torch.cat((a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()), -1)
+
+
+class TurnedBackwards(nn.Module):
+    """Queries and keys are turned backwards, and are normed afterwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k = nn.Linear(SIZE, 2 * SIZE, bias=False), nn.Linear(SIZE, SIZE, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        angles = torch.arange(x.shape[1])[:, None] * torch.tensor([1.0, 0.3])
+        q = F.rms_norm(turned(self.q(x).unflatten(-1, (2, SIZE)).transpose(1, 2), -angles), (SIZE,), eps=1e-6)
+        k = F.rms_norm(turned(self.k(x), -angles), (SIZE,), eps=1e-6)
+        return (q @ k[:, None].mT).softmax(-1)
+
+
+class NormedBefore(nn.Module):
+    """One product, whose heads are normed before they are divided, and turned forwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qk = nn.Linear(SIZE, 3 * SIZE, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        angles = torch.arange(x.shape[1])[:, None] * torch.tensor([1.0, 0.3])
+        heads = self.qk(x).unflatten(-1, (3, SIZE)).transpose(1, 2)
+        heads = heads * (heads.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()
+        q, k = turned(heads[:, :2], angles), turned(heads[:, 2:], angles)
+        return (q @ k.mT).softmax(-1)
+
+
+def test_halves_that_are_turned_backwards_are_exchanged_and_heads_are_normed_by_themselves() -> None:
+    reference, candidate = drawn(TurnedBackwards(), 0), drawn(NormedBefore(), 1)
+    x = torch.randn(2, 5, SIZE, generator=torch.Generator().manual_seed(5))
+    loading = load(reference, candidate, (x,))
+    assert loading.assemblies["qk.weight"].names == ("q.weight", "k.weight")
+    with ModulePort(candidate).given(loading.arrays):
+        torch.testing.assert_close(candidate(x), reference(x))
