@@ -12,6 +12,7 @@ from ...correspondence.distances import EXACT, ROUNDED, distance
 from ...sides.records import Array, Key
 from .anchors import find_anchors
 from .candidates import Places
+from .copied_results import with_results_before_uses
 from .crossings import Crossing, unused_results
 from .divided_batches import divide_batches
 from .divided_products import divide_products
@@ -83,6 +84,9 @@ def place_tensors(
     once = with_arguments_computed_once(file, tensors)
     if once is not file.flat.program:
         file = FileValues(FlatProgram(once), samples)
+    in_order = with_results_before_uses(file.flat)
+    if in_order is not file.flat.program:
+        file = FileValues(FlatProgram(in_order), samples)
     at_ends = ends(file.flat.program)
     is_right = _agrees(file, at_ends)
     places = Places() if is_right else _with_likely_places(file, tensors, at_ends, likely)
