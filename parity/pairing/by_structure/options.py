@@ -147,7 +147,7 @@ class Options:
         parts: list[tuple[int, _Part]] = []
         for original in originals:
             if original.kind == unit.kind:
-                offers = self.reference.offers(original, trace.signature)
+                offers = self._different(unit, self.reference.offers(original, trace.signature))
                 for rank, offer in enumerate(offers):
                     parts += [(rank, part) for part in self._divided(original, offer, len(piece.features))]
         if not parts:
@@ -156,7 +156,7 @@ class Options:
 
     def _offers(self, unit: Unit, trace: Trace, original: Unit) -> list[Offer]:
         """Return what a unit may hold to do the work of one of the reference's, also if its result is scaled then."""
-        offers = self.reference.offers(original, trace.signature)
+        offers = self._different(unit, self.reference.offers(original, trace.signature))
         following = self.network.consumers.get(unit.output, [])
         if unit.bias is not None or len(following) != 1 or following[0].op != "mul":
             return offers
@@ -167,6 +167,18 @@ class Options:
                     scaled = (*trace.signature, ("mul", 1 - position, float(factor.reshape(-1)[0])))
                     return [*offers, *self.reference.offers(original, scaled)]
         return offers
+
+    def _different(self, unit: Unit, offers: Sequence[Offer]) -> list[Offer]:
+        """Return offers without those that differ only in a bias, which a unit doesn't have."""
+        if self._bias(unit) is not None:
+            return list(offers)
+        weights: list[Array] = []
+        different = []
+        for offer in offers:
+            if not any(offer.weight is weight for weight in weights):
+                different.append(offer)
+            weights.append(offer.weight)
+        return different
 
     def _divided(self, original: Unit, offer: Offer, size: int) -> Iterator[_Part]:
         """Yield a unit of the reference, or its pieces, if they have as many features."""

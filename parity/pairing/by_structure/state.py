@@ -60,6 +60,9 @@ class Choice:
         before: the state before.
         options: those left, the best first.
         spare: those left that only exchange rows, without that more agrees.
+        agreeing: how many values agreed with the option that was taken; those with which as many do are tried before
+            any with which fewer do.
+        worse: those with which fewer do, the best first.
         is_guess: whether what enters the unit meets no vector in the reference, though it is a value there: then the
             choices before it are more likely to be wrong.
     """
@@ -69,6 +72,8 @@ class Choice:
     before: State
     options: list[Option]
     spare: list[Option] = field(default_factory=list)
+    agreeing: int = 0
+    worse: list[Option] = field(default_factory=list)
     is_guess: bool = False
 
 

@@ -64,6 +64,12 @@ def _is_alike(unit: Unit, original: Unit) -> bool:
     )
 
 
+def may_share_work(unit: Unit, original: Unit) -> bool:
+    """Whether two units may do the same work, or one of them a part of the other's."""
+    small, large = sorted((unit.size, original.size))
+    return _is_alike(unit, original) and _columns(unit) == _columns(original) and large % max(1, small) == 0
+
+
 def _columns(unit: Unit) -> int:
     total = int(np.prod([int(str(dim)) for dim in unit.operand.shape], dtype=int))
     return total // unit.size if unit.kind in (MATRIX, TABLE) and unit.size else 1

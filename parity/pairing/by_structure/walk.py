@@ -23,7 +23,7 @@ from .network import Network
 from .options import Options
 from .reference import Reference
 from .state import Choice, Result, State, Stored, in_shape
-from .structure import Partners
+from .structure import Partners, may_share_work
 from .units import MATRIX, OTHER, TABLE, VECTOR, Unit, units_of
 
 MOST_RETURNS = 80
@@ -115,13 +115,14 @@ class Walk:
         return None
 
     def _is_known(self, state: State, unit: Unit) -> bool:
-        """Whether what enters a unit is a value of the reference; then the choices that it depends on stay."""
+        """Whether what enters a unit is a value of the reference; if it enters such a unit there, choices stay."""
         if unit.data is None or unit.data in self.network.program.inputs:
             return True
         if not self._is_made_of_known(state, unit.data):
             return False
         bits = self.ancestors.get(unit.data, 0)
-        self.stack = [choice for choice in self.stack if not bits >> choice.unit.number & 1]
+        if any(may_share_work(unit, original) for original in self._known_others(state, unit)):
+            self.stack = [choice for choice in self.stack if not bits >> choice.unit.number & 1]
         if unit.number > self.failing:
             self.best, self.returns, self.failing = None, 0, unit.number
         return True
@@ -269,11 +270,15 @@ class Walk:
         tried = {number for _, number, _ in results}
         results.sort(key=lambda item: (-item[0], item[1]))
         plain = max((gain for gain, number, _ in results if not options[number].is_reordered), default=-1)
-        left = [options[number] for gain, number, _ in results[1:] if not options[number].is_reordered or gain > plain]
-        left += [option for number, option in enumerate(options) if number not in tried and not option.is_reordered]
-        spare = [option for option in options if option not in left and option is not options[results[0][1]]]
-        if left or spare:
-            self.stack.append(Choice(choice.unit, choice.piece, state, left, spare, choice.is_guess))
+        best = results[0][0]
+        left = [(gain, options[n]) for gain, n, _ in results[1:] if not options[n].is_reordered or gain > plain]
+        equal = [option for gain, option in left if gain == best]
+        equal += [option for number, option in enumerate(options) if number not in tried and not option.is_reordered]
+        worse = [option for gain, option in left if gain < best]
+        spare = [o for o in options if o not in equal and o not in worse and o is not options[results[0][1]]]
+        if equal or worse or spare:
+            of_best = results[0][2].agreeing
+            self.stack.append(replace(choice, options=equal, worse=worse, spare=spare, agreeing=of_best))
         return results[0][2]
 
     def _with(self, choice: Choice, option: Option) -> State | None:
@@ -322,7 +327,11 @@ class Walk:
             for position, value in enumerate(node.outputs):
                 trial.values[value] = [result[position] for result in results]
                 if is_floating(value.dtype) and value not in self.products:  # a unit is one with its bias
-                    state.agrees[value] = bool(self.reference.index.find(trial.values[value]))
+                    found = self.reference.index.find(trial.values[value])
+                    if value in self.network.program.outputs and not self.network.consumers.get(value):
+                        # what lacks only the factor that the reference multiplies its output with is none
+                        found = [original for original in found if original in self.reference.outputs]
+                    state.agrees[value] = bool(found)
         return state
 
     # --- going back -------------------------------------------------------------------------------------------------
@@ -334,16 +343,19 @@ class Walk:
             self.best = (state.agreeing, state, list(self.stack))
         while self.returns < MOST_RETURNS:
             relevant = [choice for choice in self.stack if bits >> choice.unit.number & 1]
-            choice = next((c for c in reversed(relevant) if c.options and not c.is_guess), None)
-            choice = choice or next((c for c in reversed(relevant) if c.options), None)
+            result = self._as_good(relevant)
+            if result is not None:
+                return result
+            choice = next((c for c in reversed(relevant) if c.worse and not c.is_guess), None)
+            choice = choice or next((c for c in reversed(relevant) if c.worse), None)
             choice = choice or next((c for c in reversed(relevant) if c.spare), None)
             if choice is None:
                 break
+            option, *rest = choice.worse or choice.spare
+            left = replace(choice, worse=rest) if choice.worse else replace(choice, spare=rest)
             self.returns += 1
             self.tried += 1
             del self.stack[self.stack.index(choice) :]
-            option, *rest = choice.options or choice.spare
-            left = replace(choice, options=rest) if choice.options else replace(choice, spare=rest)
             result = self._with(choice, option)
             self.stack.append(left)
             if result is not None:
@@ -354,6 +366,22 @@ class Walk:
         self._give_up(best, value)
         state.values, state.numbers, state.taken = best.values, best.numbers, best.taken
         state.done, state.pieces, state.agrees = best.done, best.pieces, best.agrees
+        return None
+
+    def _as_good(self, relevant: Sequence[Choice]) -> State | None:
+        """Return the state after another option of the last choice that has one with which as much agrees."""
+        for is_guess in (False, True):
+            for choice in reversed(relevant):
+                while choice.options and choice.is_guess == is_guess:
+                    option = choice.options.pop(0)
+                    self.tried += 1
+                    result = self._with(choice, option)
+                    if result is not None and result.agreeing >= choice.agreeing:
+                        self.returns += 1
+                        del self.stack[self.stack.index(choice) + 1 :]
+                        return result
+                    if result is not None:
+                        choice.worse.append(option)
         return None
 
     def _give_up(self, state: State, value: Value | None) -> None:
