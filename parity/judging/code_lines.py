@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..report.report import Report
+from ..results.cause import Cause
 from ..results.hunk import CodeLine, Hunk
 from ..sides.abilities import HasCode
 from ..sides.side import Side
@@ -24,7 +25,19 @@ def add_code_lines(report: Report, reference: Side, side: Side) -> None:
         is_same_code = recorded and isinstance(reference, HasCode) and not has_code
         begin = Hunk(candidate if is_same_code else _definition(reference, path), candidate)
         cell.hunk = cell.hunk.filled_from(begin)
-        cell.causes = [replace(cause, hunk=cause.hunk.filled_from(cell.hunk)) for cause in cell.causes]
+        causes = [replace(cause, hunk=cause.hunk.filled_from(cell.hunk)) for cause in cell.causes]
+        cell.causes = [_with_construction(cause, reference, side, path) for cause in causes]
+
+
+def _with_construction(cause: Cause, reference: Side, side: Side, path: str) -> Cause:
+    """Return a cause with the lines that make the Cell, where both sides call it alike and make it otherwise."""
+    if cause.kind not in ("attribute", "structure") or cause.hunk.texts[0] != cause.hunk.texts[1]:
+        return cause
+    sides = (reference, side)
+    lines = [of.construction(path) if isinstance(of, HasCode) else None for of in sides]
+    own, other = (() if line is None else (line,) for line in lines)
+    made = Hunk(own, other)
+    return replace(cause, hunk=made) if own and other and made.texts[0] != made.texts[1] else cause
 
 
 def _definition(side: Side, path: str) -> tuple[CodeLine, ...]:

@@ -57,6 +57,11 @@ class Hunk:
     def __bool__(self) -> bool:
         return bool(self.reference or self.candidate)
 
+    @property
+    def texts(self) -> tuple[list[str], list[str]]:
+        """The texts of the lines of each side, without files and numbers."""
+        return [line.text for line in self.reference], [line.text for line in self.candidate]
+
     def filled_from(self, other: Hunk) -> Hunk:
         """Return the hunk with the other's lines of a side of which it has none."""
         return Hunk(self.reference or other.reference, self.candidate or other.candidate)

@@ -127,6 +127,9 @@ class HasCode(Protocol):
     def definition(self, path: str) -> CodeLine | None:
         """The line at which the code of a Cell begins; None if there is no such Cell, or its code isn't Python."""
 
+    def construction(self, path: str) -> CodeLine | None:
+        """The statement that makes a Cell; None if there is no such Cell, or the statement isn't known."""
+
 
 @runtime_checkable
 class HasLayouts(Protocol):

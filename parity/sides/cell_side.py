@@ -26,7 +26,7 @@ from ..results.notes import warnings_as_notes
 from ..weights.mapping import Weights
 from .cell_arguments import arguments_for
 from .cell_watcher import Watcher
-from .definitions import definition_of
+from .definitions import construction_of, definition_of
 from .eager import Eager
 from .frameworks import Framework, checks_of
 from .interpreter_side import InterpreterSide
@@ -132,6 +132,11 @@ class CellSide:
         port = self.pairing.cell_of.get(path)
         cells = dict(self.cell.cells_and_names())
         return definition_of(cells[port].construct) if port in cells else None
+
+    def construction(self, path: str) -> CodeLine | None:
+        """The statement that makes the port of the module at a path; None if it has none, or it isn't known."""
+        port = self.pairing.cell_of.get(path, "")
+        return construction_of(dict(self.cell.cells_and_names()), port)
 
     def _values(self) -> dict[int, Array]:
         """The values of the Parameters, by `id`."""

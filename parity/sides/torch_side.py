@@ -29,7 +29,7 @@ from ..results.hunk import CodeLine
 from ..support.tensors import dense
 from ..weights.coverage import Ties
 from .cotangents import cotangents_fit, loss_gradients
-from .definitions import definition_of
+from .definitions import construction_of, definition_of
 from .gradient_code import cells_with_gradient_code
 from .interpreter_side import InterpreterSide
 from .kept_state import KeptState
@@ -221,6 +221,10 @@ class TorchSide:
         modules = (inner for name, _, inner in named_modules(self.module) if name == path)
         module = next(modules, None)
         return None if module is None else definition_of(module.forward)
+
+    def construction(self, path: str) -> CodeLine | None:
+        """The statement that makes the module at a path; None if it isn't known."""
+        return construction_of({name: inner for name, _, inner in named_modules(self.module)}, path)
 
     @contextlib.contextmanager
     def with_settings(self, path: str, values: Mapping[str, Any]) -> Iterator[None]:
