@@ -176,6 +176,8 @@ class Walk:
             stack = list(self.stack)
             is_guess = not known and unit.kind in (VECTOR, OTHER) and (is_sure or self._follows_guess(unit))
             whole = self._choose(state, Choice(unit, None, state, options, is_guess=is_guess)) if options else None
+            if whole is not None and unit.kind == VECTOR and whole.apart > state.apart:
+                whole = self._reordered(state, unit, originals, whole) if entering is not None else whole
             if whole is not None and fits and whole.apart == state.apart:
                 return whole, True
             stack_of_whole, self.stack = self.stack, stack
@@ -186,6 +188,47 @@ class Walk:
                 self.stack = stack_of_whole
                 return whole, True
         return self._end(state.copy(), unit), False
+
+    def _reordered(self, state: State, unit: Unit, originals: Sequence[Unit], whole: State) -> State:
+        """Return the state with the rows of a product before a vector in the order with which more agrees behind it.
+
+        The rows of queries or keys that are normed agree in any order, up to the gain that follows; what a rotary
+        embedding turns doesn't. So the order shows here first, and each product's by itself.
+        """
+        best: tuple[State, int, Option] | None = None
+        bits = self.ancestors.get(unit.data, 0) if unit.data is not None else 0
+        for place, choice in enumerate(self.stack):
+            orders = choice.spare if bits >> choice.unit.number & 1 else ()
+            for order in (order for order in orders if order.taken <= state.taken):
+                before = self._exchanged(state, choice, order)
+                entering = before.values.get(unit.data) if unit.data is not None else None
+                for option in self.options.whole(unit, originals, entering, before.taken)[:1]:
+                    result = self._with(Choice(unit, None, before, []), option)
+                    self.tried += 1
+                    if result is not None and result.agreeing > (whole if best is None else best[0]).agreeing:
+                        best = (result, place, order)
+        if best is None:
+            return whole
+        result, place, order = best
+        choice = self.stack[place]
+        for number in range(place + 1, len(self.stack)):
+            later = self.stack[number]
+            self.stack[number] = replace(later, before=self._exchanged(later.before, choice, order))
+        self.stack[place] = replace(choice, spare=[option for option in choice.spare if option is not order])
+        return result
+
+    def _exchanged(self, state: State, choice: Choice, option: Option) -> State:
+        """Return a later state with another option of a choice."""
+        state = state.copy()
+        for filling in option.fillings:
+            places, chosen = filling.places.reshape(-1), filling.numbers.reshape(-1)
+            fresh = choice.before.numbers[filling.name].reshape(-1)[places] < 0
+            state.numbers[filling.name] = numbers = state.numbers[filling.name].copy()
+            numbers.reshape(-1)[places[fresh]] = chosen[fresh]
+        for value in [v for v in state.values if self.ancestors.get(v, 0) >> choice.unit.number & 1]:
+            del state.values[value]
+            state.agrees.pop(value, None)
+        return self._advance(state)
 
     def _follows_guess(self, unit: Unit) -> bool:
         """Whether what enters a unit depends on a guess."""
