@@ -14,15 +14,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from ....runtime.errors import CellbridgeError
-from ....runtime.ir.types import Node, Value, is_floating
+from ....runtime.ir.types import Value, is_floating
 from ....runtime.ops.registry import get
 from ...sides.records import Array
 from .fillings import Option
+from .following_values import FollowingValues
 from .network import Network
 from .options import Options
 from .reference import Reference
-from .state import Choice, Result, State, Stored, in_shape
+from .state import Choice, Result, State, in_shape
 from .structure import Partners, may_share_work
 from .units import MATRIX, OTHER, TABLE, VECTOR, Unit, units_of
 
@@ -46,12 +46,8 @@ class Walk:
         self.units = units_of(network)
         self.options = Options(reference, network)
         self.partners = Partners(reference.units, self.units)
-        self.by_node: dict[Node, list[Unit]] = {}
-        for unit in self.units:
-            for node in unit.nodes:
-                self.by_node.setdefault(node, []).append(unit)
-        self.products = {unit.product for unit in self.units if unit.bias is not None}
-        self.ancestors = self._ancestors()
+        self.following = FollowingValues(reference, network, self.units, self.options)
+        self.ancestors = self.following.ancestors
         self.stack: list[Choice] = []
         self.tried = 0
         self.returns = 0
@@ -59,19 +55,6 @@ class Walk:
         self.settled: set[int] = set()
         self.differences: list[Unit] = []
         self.failing = -1
-
-    def _ancestors(self) -> dict[Value, int]:
-        """Return for each value the units that it depends on, as bits."""
-        bits_by_value: dict[Value, int] = {}
-        for node in self.network.program.nodes:
-            bits = 0
-            for value in node.inputs:
-                bits |= 0 if value is None else bits_by_value.get(value, 0)
-            for unit in self.by_node.get(node, []):
-                bits |= 1 << unit.number
-            if bits:
-                bits_by_value.update(dict.fromkeys(node.outputs, bits))
-        return bits_by_value
 
     def run(self) -> Result:
         """Walk to the end."""
@@ -83,7 +66,7 @@ class Walk:
         empty = {name: np.full(array.shape, -1, index) for name, array in self.network.stored.items()}
         state = State(inputs, empty)
         unfilled: dict[int, Unit] = {}
-        self._advance(state)
+        self.following.advance(state)
         while True:
             unit = self._next(state)
             if unit is None:
@@ -159,7 +142,7 @@ class Walk:
         """Return the state after a unit is filled, and whether the reference has something for it."""
         trace = self.network.trace(unit.operand)
         if trace is not None and self._is_full(state, unit):
-            return self._end(state.copy(), unit), True
+            return self.following.end(state.copy(), unit), True
         known = self._known_others(state, unit)
         data = None if unit.data is None else state.values[self._entering(state, unit.data)]
         if not known and data is not None:
@@ -187,7 +170,7 @@ class Walk:
             if whole is not None:
                 self.stack = stack_of_whole
                 return whole, True
-        return self._end(state.copy(), unit), False
+        return self.following.end(state.copy(), unit), False
 
     def _reordered(self, state: State, unit: Unit, originals: Sequence[Unit], whole: State) -> State:
         """Return the state with the rows of a product before a vector in the order with which more agrees behind it.
@@ -200,10 +183,10 @@ class Walk:
         for place, choice in enumerate(self.stack):
             orders = choice.spare if bits >> choice.unit.number & 1 else ()
             for order in (order for order in orders if order.taken <= state.taken):
-                before = self._exchanged(state, choice, order)
+                before = self.following.exchanged(state, choice, order)
                 entering = before.values.get(unit.data) if unit.data is not None else None
                 for option in self.options.whole(unit, originals, entering, before.taken)[:1]:
-                    result = self._with(Choice(unit, None, before, []), option)
+                    result = self.following.with_option(Choice(unit, None, before, []), option)
                     self.tried += 1
                     if result is not None and result.agreeing > (whole if best is None else best[0]).agreeing:
                         best = (result, place, order)
@@ -213,22 +196,9 @@ class Walk:
         choice = self.stack[place]
         for number in range(place + 1, len(self.stack)):
             later = self.stack[number]
-            self.stack[number] = replace(later, before=self._exchanged(later.before, choice, order))
+            self.stack[number] = replace(later, before=self.following.exchanged(later.before, choice, order))
         self.stack[place] = replace(choice, spare=[option for option in choice.spare if option is not order])
         return result
-
-    def _exchanged(self, state: State, choice: Choice, option: Option) -> State:
-        """Return a later state with another option of a choice."""
-        state = state.copy()
-        for filling in option.fillings:
-            places, chosen = filling.places.reshape(-1), filling.numbers.reshape(-1)
-            fresh = choice.before.numbers[filling.name].reshape(-1)[places] < 0
-            state.numbers[filling.name] = numbers = state.numbers[filling.name].copy()
-            numbers.reshape(-1)[places[fresh]] = chosen[fresh]
-        for value in [v for v in state.values if self.ancestors.get(v, 0) >> choice.unit.number & 1]:
-            del state.values[value]
-            state.agrees.pop(value, None)
-        return self._advance(state)
 
     def _follows_guess(self, unit: Unit) -> bool:
         """Whether what enters a unit depends on a guess."""
@@ -251,7 +221,7 @@ class Walk:
                 filled = True
         if not filled:
             return None
-        return state if unit.number in state.done else self._end(state.copy(), unit)
+        return state if unit.number in state.done else self.following.end(state.copy(), unit)
 
     def _is_full(self, state: State, unit: Unit) -> bool:
         """Whether all elements that a unit uses are chosen, since another one uses them, too."""
@@ -301,7 +271,7 @@ class Walk:
         results: list[tuple[int, int, State]] = []
         options = choice.options[:MOST_TRIED]
         for number, option in enumerate(options):
-            result = self._with(choice, option)
+            result = self.following.with_option(choice, option)
             if result is None:
                 continue
             results.append((result.agreeing - state.agreeing, number, result))
@@ -309,7 +279,7 @@ class Walk:
             if result.apart == state.apart and result.agreeing > state.agreeing:
                 break  # all that follows agrees
         if not results:
-            return self._end(state.copy(), choice.unit)
+            return self.following.end(state.copy(), choice.unit)
         tried = {number for _, number, _ in results}
         results.sort(key=lambda item: (-item[0], item[1]))
         plain = max((gain for gain, number, _ in results if not options[number].is_reordered), default=-1)
@@ -323,59 +293,6 @@ class Walk:
             of_best = results[0][2].agreeing
             self.stack.append(replace(choice, options=equal, worse=worse, spare=spare, agreeing=of_best))
         return results[0][2]
-
-    def _with(self, choice: Choice, option: Option) -> State | None:
-        """Return the state with an option; None if the network doesn't run with it."""
-        state = choice.before.copy()
-        for filling in option.fillings:
-            numbers = state.numbers[filling.name].copy()
-            flat = numbers.reshape(-1)
-            places, chosen = filling.places.reshape(-1), filling.numbers.reshape(-1)
-            fresh = flat[places] < 0
-            if not fresh.all():
-                places, chosen = places[fresh], chosen[fresh]
-            flat[places] = chosen
-            state.numbers[filling.name] = numbers
-        state.taken |= option.taken
-        if choice.piece is not None:
-            state.pieces |= {(choice.unit.number, choice.piece)}
-        try:
-            is_last = choice.piece is None or choice.piece == len(self.options.pieces(choice.unit)) - 1
-            return self._end(state, choice.unit) if is_last else self._advance(state, choice.unit)
-        except CellbridgeError:
-            return None
-
-    def _end(self, state: State, unit: Unit) -> State:
-        """Mark a unit as filled, and compute what follows."""
-        state.done |= {unit.number}
-        return self._advance(state)
-
-    def _advance(self, state: State, partly: Unit | None = None) -> State:
-        """Compute what can be computed; of a unit that is filled in part, for this state alone."""
-        trial = state if partly is None else state.copy()
-        done = trial.done if partly is None else trial.done | {partly.number}
-        stored = Stored(self.network, self.reference, trial.numbers)
-        known: dict[Value, Array] = {}
-        for node in self.network.program.nodes:
-            if not node.outputs or node.outputs[0] in trial.values or node.outputs[0] in self.network.static:
-                continue
-            if any(unit.number not in done for unit in self.by_node.get(node, ())):
-                continue
-            if any(v is not None and v not in trial.values and v not in self.network.static for v in node.inputs):
-                continue
-            results: list[tuple[Array, ...]] = []
-            for number in range(len(self.network.samples)):
-                values = {v: trial.values[v][number] for v in node.inputs if v is not None and v in trial.values}
-                results.append(self.network.apply(node, self.network.operands(node, values, stored, known)))
-            for position, value in enumerate(node.outputs):
-                trial.values[value] = [result[position] for result in results]
-                if is_floating(value.dtype) and value not in self.products:  # a unit is one with its bias
-                    found = self.reference.index.find(trial.values[value])
-                    if value in self.network.program.outputs and not self.network.consumers.get(value):
-                        # what lacks only the factor that the reference multiplies its output with is none
-                        found = [original for original in found if original in self.reference.outputs]
-                    state.agrees[value] = bool(found)
-        return state
 
     # --- going back -------------------------------------------------------------------------------------------------
 
@@ -399,7 +316,7 @@ class Walk:
             self.returns += 1
             self.tried += 1
             del self.stack[self.stack.index(choice) :]
-            result = self._with(choice, option)
+            result = self.following.with_option(choice, option)
             self.stack.append(left)
             if result is not None:
                 return result
@@ -418,7 +335,7 @@ class Walk:
                 while choice.options and choice.is_guess == is_guess:
                     option = choice.options.pop(0)
                     self.tried += 1
-                    result = self._with(choice, option)
+                    result = self.following.with_option(choice, option)
                     if result is not None and result.agreeing >= choice.agreeing:
                         self.returns += 1
                         del self.stack[self.stack.index(choice) + 1 :]
