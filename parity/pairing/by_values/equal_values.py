@@ -116,7 +116,7 @@ def _divide(file: FileValues, places: dict[Crossing, Value], output: Mapping[tup
     """Give equal tensors that several Cells compute for themselves places of their own.
 
     Such tensors are one crossing. A Cell whose result doesn't depend on its place is given an equal value on which it
-    does, if the file has one.
+    does, if the file has one; so is the Cell around it that passes the tensor on to it alone.
     """
     for tensor, place in list(places.items()):
         if any(not key.path or key.kind == OUTPUT for key in tensor.keys):
@@ -132,6 +132,11 @@ def _divide(file: FileValues, places: dict[Crossing, Value], output: Mapping[tup
                 last = max(equal, key=file.rank.__getitem__)
                 tensor.keys.remove(key)
                 others.setdefault(last, Crossing(tensor.order, tensor.arrays, [], tensor.varies)).keys.append(key)
+        for key in list(tensor.keys):  # of a Cell that passes it on, and whose result may depend on it in another way
+            inside = [value for value, other in others.items() if any(is_inside(k.path, key.path) for k in other.keys)]
+            if len(inside) == 1 and not any(is_inside(k.path, key.path) for k in tensor.keys):
+                tensor.keys.remove(key)
+                others[inside[0]].keys.append(key)
         places.update({other: value for value, other in others.items()})
         if not tensor.keys:
             del places[tensor]

@@ -206,17 +206,31 @@ class ViewFinder:
     def _has_layout(self, tensor: Crossing) -> bool:
         """Whether a value agrees with a tensor in some layout; it then gets a view."""
         norm = float(np.linalg.norm(tensor.arrays[0]))
-        similar = (
+        similar = [
             value
             for value in self.of_size.get(tensor.arrays[0].size, [])
             if abs(self.norms[value] - norm) <= SIMILAR * norm
-        )
+        ]
         for value in similar:
             last = self._last_equal(value)
             if self._add_if_it_agrees(tensor, last):
                 self.passed.add(value)  # it may be the last one
+                if len({key[:2] for key in tensor.keys}) > 1:
+                    self._add_to_equal(tensor, last, similar)
                 return True
         return False
+
+    def _add_to_equal(self, tensor: Crossing, value: Value, others: Sequence[Value]) -> None:
+        """Give the views of a value to those that the file computes anew, for other Cells that are given the tensor."""
+        after = self.file.flat.after
+        layouts = [layout for of, layout in self.views if of is value]
+        for other in others:
+            is_apart = other is not value and other not in after(value) and value not in after(other)
+            is_equal = is_apart and distance(self._arrays(other), self._arrays(value)) <= EXACT
+            if is_equal and other not in self.agreeing:
+                self.agreeing[other] = tensor
+                for layout in layouts:
+                    self._add(other, layout)
 
     def _last_equal(self, value: Value) -> Value:
         """Return the last value that is computed from a value alone and has its numbers, in this layout or another one.
