@@ -109,10 +109,10 @@ def _reversed_axes(shape: tuple[int, ...]) -> Iterator[Way]:
         if shape[axis] == PAIR:
             yield f"with both parts along axis {axis} exchanged", "exchange both parts of", _flipped(axis)
         else:
-            yield f"from the other end along axis {axis}", "flip", _flipped(axis)
+            yield f"flipped along axis {axis}", "flip", _flipped(axis)
     window = tuple(axis for axis in axes if axis > 1)
     if len(window) > 1:
-        yield f"from the other end along axes {' and '.join(map(str, window))}", "flip", _flipped(*window)
+        yield f"flipped along axes {' and '.join(map(str, window))}", "flip", _flipped(*window)
 
 
 def _flipped(*axes: int) -> Change:

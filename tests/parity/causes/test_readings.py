@@ -43,8 +43,8 @@ def by_windows(change: Callable[[Tensor], Tensor] = lambda kernel: kernel) -> St
 
 
 MISTAKES: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
-    "window": (lambda k: k.flip(2, 3), "kernel is read from the other end along axes 2 and 3 in the candidate"),
-    "rows": (lambda k: k.flip(2), "kernel is read from the other end along axis 2 in the candidate"),
+    "window": (lambda k: k.flip(2, 3), "kernel is read flipped along axes 2 and 3 in the candidate"),
+    "rows": (lambda k: k.flip(2), "kernel is read flipped along axis 2 in the candidate"),
     "channels": (lambda k: k.transpose(0, 1), "kernel is read with axes 0 and 1 exchanged in the candidate"),
     "height and width": (lambda k: k.mT, "kernel is read with axes 2 and 3 exchanged in the candidate"),
 }
