@@ -51,7 +51,7 @@ def construction_of(cells: Mapping[str, object], path: str) -> CodeLine | None:
 
 def _assignment(owner: type, name: str) -> CodeLine | None:
     for base in owner.__mro__:
-        function = vars(base).get("__init__")
+        function = inspect.unwrap(vars(base).get("__init__", object.__init__))
         if not inspect.isfunction(function):
             continue
         try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -28,6 +31,21 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.body(self.act(self.norm(x)))  # type: ignore[no-any-return]
+
+
+def decorated(function: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(function)
+    def wrapper(*arguments: object) -> None:
+        function(*arguments)
+
+    return wrapper
+
+
+class Decorated(nn.Module):
+    @decorated
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(4)
 
 
 class Inherited(Block):
@@ -62,6 +80,12 @@ def test_the_statement_is_that_of_the_class(path: str, text: str | None) -> None
     if line is not None:
         with open(line.file) as file:
             assert file.read().splitlines()[line.line - 1].strip().startswith(line.text[:20])
+
+
+def test_the_statement_is_that_of_the_decorated_function() -> None:
+    line = construction_of({"": Decorated()}, "norm")
+    assert line is not None
+    assert line.text == "self.norm = nn.LayerNorm(4)"
 
 
 @pytest.mark.causes
