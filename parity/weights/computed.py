@@ -79,6 +79,10 @@ class Form:
     what: str
 
 
+def _function(compute: Callable[[Array], Array]) -> Form:
+    return Form((1, 1), _NONE, _NONE, lambda arrays, numbers: compute(arrays[0]), "a tensor")
+
+
 _NONE: frozenset[str] = frozenset()
 _EPS = frozenset({"eps"})
 FORMS: dict[str, Form] = {
@@ -92,6 +96,11 @@ FORMS: dict[str, Form] = {
     "lora": Form((3, 3), frozenset({"times"}), _NONE, _low_rank, "a matrix, and lora_B and lora_A"),
     "sum": Form((2, 8), _NONE, _NONE, _sum, "tensors of one shape"),
     "affine": Form((1, 1), _NONE, frozenset({"times", "plus"}), _affine, "a tensor"),
+    "exp": _function(np.exp),
+    "log": _function(np.log),
+    "sigmoid": _function(lambda x: np.asarray(0.5 * (1.0 + np.tanh(0.5 * x)))),
+    "softplus": _function(lambda x: np.asarray(np.logaddexp(x, np.zeros((), x.dtype)))),
+    "tanh": _function(np.tanh),
     "zeros": Form((1, 1), _NONE, _NONE, _zeros, "a tensor with as many rows"),
 }  # fmt: skip
 

@@ -11,6 +11,9 @@ from ...weights.computed import Computed
 from .network import Network, Signature, Trace
 
 Source = str | Computed
+FUNCTIONS = ("exp", "log", "sigmoid", "softplus", "tanh")
+"""Functions by which a network computes a number that a port may hold as it is, such as a rate from its logarithm."""
+INVERSES = {"exp": "log"}
 
 
 class Sources:
@@ -94,12 +97,18 @@ def numbers_of(network: Network, sources: Sources, trace: Trace, port_signature:
     done, port_signature = _without_summands(trace.signature), _without_summands(port_signature)
     if done == port_signature or kinds(done) == kinds(port_signature):
         return sources.numbers(trace.name, trace.places)
+    function = _function(done, port_signature)
+    if function is not None:
+        computed = Computed(function, (trace.name,))
+        sources.computed(computed)
+        numbers = sources.numbers(computed, trace.places)
+        return numbers if np.all(np.isfinite(sources.values(numbers))) else None
     before, later = _affine(done), _affine(port_signature)
     if before is None or later is None or not later[0]:
         return None
     (times, plus), (later_times, later_plus) = before, later
-    numbers = {"times": times / later_times, "plus": (plus - later_plus) / later_times}
-    changed = tuple((key, number) for key, number in numbers.items() if number != {"times": 1.0, "plus": 0.0}[key])
+    change = {"times": times / later_times, "plus": (plus - later_plus) / later_times}
+    changed = tuple((key, number) for key, number in change.items() if number != {"times": 1.0, "plus": 0.0}[key])
     computed = Computed("affine", (trace.name,), changed)
     sources.computed(computed)
     return sources.numbers(computed, trace.places)
@@ -108,6 +117,24 @@ def numbers_of(network: Network, sources: Sources, trace: Trace, port_signature:
 def _without_summands(signature: Signature) -> Signature:
     """Return steps without sums with other tensors, such as masks: the other side may add those by themselves."""
     return tuple(step for step in signature if not (step[0] in ("add", "sub") and isinstance(step[2], str)))
+
+
+def _function(done: Signature, port_signature: Signature) -> str | None:
+    """Return the function by which a port's tensor differs from a tensor on which one side does that first."""
+    forms = {function: function for function in FUNCTIONS}
+    for longer, shorter, form_of in ((done, port_signature, forms), (port_signature, done, INVERSES)):
+        form = form_of.get(longer[0][0]) if longer else None
+        factors = {_factor(longer[1:]), _factor(shorter)}
+        if form is not None and len(factors) == 1 and None not in factors:
+            return form
+    return None
+
+
+def _factor(signature: Signature) -> float | None:
+    """Return the factor that steps amount to, but for a table, such as distances: a loop adds it again and again."""
+    steps = [step for step in signature if not (step[0] == "mul" and isinstance(step[2], str))]
+    affine = _affine(tuple(steps))
+    return None if affine is None else affine[0]
 
 
 def kinds(signature: Signature) -> tuple[str, ...]:

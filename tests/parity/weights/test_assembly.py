@@ -43,6 +43,7 @@ def assembled(line: str, **arrays: np.ndarray) -> np.ndarray:
         ('x = { from = [{ computed = "affine", of = ["a"], times = 2, plus = 1 }] }', 2 * A + 1),
         ('x = { from = [{ computed = "affine", of = ["v"], plus = [1, 0, 0, 1] }] }', np.array([1.0, 1, 2, 4])),
         ('x = { from = [{ computed = "sum", of = ["a", "a"] }] }', 2 * A),
+        ('x = { from = [{ computed = "exp", of = ["v"] }] }', np.exp(np.arange(4.0))),
     ],
 )  # fmt: skip
 def test_a_line_makes_a_tensor(line: str, expected: np.ndarray) -> None:
