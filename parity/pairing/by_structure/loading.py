@@ -26,6 +26,7 @@ from ..by_values.flat import without_boundaries
 from ..by_values.written_scans import with_scans_written_out
 from .describing import describe
 from .joined_data import with_products_apart
+from .joined_norms import with_norms_apart
 from .network import Network, statistics
 from .ports import ModulePort, Port, names_of_tied, tensors_of
 from .recurrences import layers_in, with_steps
@@ -185,8 +186,9 @@ def _networks(reference: Port, candidate: Port, samples: list[Arguments]) -> lis
         programs = [with_steps(program) for program in programs]
     if transposed_in(programs[0]) != transposed_in(programs[1]):
         programs = [with_zeros_between(program) for program in programs]
-    apart = [with_products_apart(*programs), with_products_apart(*reversed(programs))]
-    return [_network(name, p, samples) for name, p in zip(("reference", "candidate"), apart, strict=True)]
+    for with_parts in (with_norms_apart, with_products_apart):
+        programs = [with_parts(*programs), with_parts(*reversed(programs))]
+    return [_network(name, p, samples) for name, p in zip(("reference", "candidate"), programs, strict=True)]
 
 
 def _captured(name: str, network: Port, sample: Arguments) -> Program:

@@ -18,8 +18,8 @@ from .joined_tables import readings, rows_of
 from .network import Network, Trace
 from .pieces import Piece, Role, head_sizes, is_in_order, pieces_of
 from .reference import Key, Reference
-from .units import MATRIX, OTHER, TABLE, VECTOR, Unit
-from .vectors import same_elements, same_shape
+from .units import MATRIX, OTHER, TABLE, VECTOR, Unit, without_copies
+from .vectors import in_order, same_elements, same_shape
 
 MOST_AXES = 4
 MOST_SIZES = 3
@@ -358,6 +358,8 @@ class Options:
             if entering is not None:
                 numbers = self.reference.numbers(original.operand, trace.signature)
                 by_elements = None if numbers is None else same_elements(trace.places, numbers, *entering)
+                if numbers is not None and without_copies(numbers).size != places.size:  # other axes are one
+                    by_elements = by_elements or in_order(trace.places, numbers)
             if by_elements is not None:
                 filling = Filling(trace.name, *by_elements)
                 yield (original.node.op != unit.node.op, False, False, 0, 0), Option((filling,), taken)

@@ -36,10 +36,22 @@ def same_elements(places: Array, numbers: Array, data: Arrays, original_data: Ar
     orders = _orders(data, original_data)
     if orders is None:
         return None
-    of_candidate, of_reference = of_candidate[orders[0]], of_reference[orders[1]]
-    filled, first = np.unique(of_candidate, return_index=True)
-    chosen = of_reference[first]
-    if not np.array_equal(chosen[np.searchsorted(filled, of_candidate)], of_reference):
+    return in_order(of_candidate[orders[0]], of_reference[orders[1]])
+
+
+def in_order(places: Array, numbers: Array) -> tuple[Array, Array] | None:
+    """Return positions, and the one number that meets each of them; None if several do, or one meets several.
+
+    Args:
+        places: positions in the candidate's tensor, of any shape.
+        numbers: as many numbers, in the same order.
+    """
+    if places.size != numbers.size:
+        return None
+    places, numbers = places.reshape(-1), numbers.reshape(-1)
+    filled, first = np.unique(places, return_index=True)
+    chosen = numbers[first]
+    if not np.array_equal(chosen[np.searchsorted(filled, places)], numbers):
         return None
     if len(np.unique(chosen)) < len(chosen):  # a vector isn't what a table of positions holds
         return None

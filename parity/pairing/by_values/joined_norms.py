@@ -25,58 +25,63 @@ def with_norms_before_joining(flat: FlatProgram) -> Program | None:
     Args:
         flat: the program, without boundaries.
     """
-    rewriting = _Rewriting(flat)
-    for node in flat.program.nodes:
-        rewriting.add(node)
+    rewriting = NormsBeforeJoining(flat)
     return rewriting.program() if rewriting.behind else None
 
 
-class _Rewriting:
-    """The nodes so far, in which norms come before what joins or repeats.
+class NormsBeforeJoining:
+    """A program in which norms come before what joins or repeats.
+
+    Args:
+        flat: the program, without boundaries.
 
     Attributes:
         behind: the nodes that join or repeat tensors behind a norm, before which they were.
+        names: the names of values that aren't free.
+        nodes: the nodes so far.
     """
 
     def __init__(self, flat: FlatProgram) -> None:
         self.behind: set[Node] = set()
         self._flat = flat
-        self._names = flat.program.new_names()
-        self._nodes: dict[Node, None] = {}
+        self.names = flat.program.new_names()
+        self.nodes: dict[Node, None] = {}
         self._moving: dict[Value, Node] = {}
         self._parameters = {p.value: (name, p) for name, p in flat.program.parameters.items()}
         self._numbers = {constant.value: constant.data for constant in flat.program.constants}
         self._numbers |= {b.value: b.data for b in flat.program.buffers.values() if b.update is None}
         self._constants: list[Constant] = []
+        for node in flat.program.nodes:
+            self._add(node)
 
     def program(self) -> Program:
         """Return the program."""
         before = self._flat.program
         parameters = dict(self._parameters.values())
         constants = (*before.constants, *self._constants)
-        return without_idle_nodes(before.replace(nodes=tuple(self._nodes), parameters=parameters, constants=constants))
+        return without_idle_nodes(before.replace(nodes=tuple(self.nodes), parameters=parameters, constants=constants))
 
-    def add(self, node: Node) -> None:
+    def _add(self, node: Node) -> None:
         """Add a node, or several that compute the same before what joins or repeats its operand."""
         moving = self._moving.get(node.inputs[0]) if node.inputs and node.inputs[0] is not None else None
         if moving is None or not self._can_be_before(node, moving):
             self._append(node)
             return
-        del self._nodes[moving]
+        del self.nodes[moving]
         first, parts, (whole,) = 0, list[Value](), node.outputs
         for operand in moving.inputs:
             assert operand is not None, "what is joined or repeated is there"
-            parts.append(Value(self._names.unique(f"{whole.name} part"), whole.type.with_shape(operand.shape)))
+            parts.append(Value(self.names.unique(f"{whole.name} part"), whole.type.with_shape(operand.shape)))
             count = _channels(operand)
-            numbers = (None if value is None else self._part(value, first, count) for value in node.inputs[1:])
-            self.add(replace(node, inputs=(operand, *numbers), outputs=(parts[-1],)))
+            numbers = (None if value is None else self.part(value, first, count) for value in node.inputs[1:])
+            self._add(replace(node, inputs=(operand, *numbers), outputs=(parts[-1],)))
             first += count
         behind = replace(moving, inputs=tuple(parts), outputs=node.outputs)
         self.behind.add(behind)
         self._append(behind)
 
     def _append(self, node: Node) -> None:
-        self._nodes[node] = None
+        self.nodes[node] = None
         if node.op in MOVING and self._is_alone(node):
             self._moving[node.outputs[0]] = node
 
@@ -92,7 +97,7 @@ class _Rewriting:
             traits = get(node.op).traits
             return traits.elementwise and not traits.draws
         numbers = [value for value in node.inputs[1:] if value is not None]
-        if node.op != NORM or not all(self._is_own(value) for value in numbers):
+        if node.op != NORM or not all(self.is_own(value) for value in numbers) or not self.is_divided(node, moving):
             return False
         rank = len(moving.outputs[0].shape)
         if moving.op == "concat":
@@ -100,16 +105,20 @@ class _Rewriting:
         operand = moving.inputs[0]
         return operand is not None and len(operand.shape) == rank and _channels(operand) == _channels(moving.outputs[0])
 
-    def _is_own(self, value: Value) -> bool:
+    def is_divided(self, norm: Node, moving: Node) -> bool:
+        """Whether a norm that can be computed before what joins or repeats is computed there."""
+        return True
+
+    def is_own(self, value: Value) -> bool:
         """Whether a value is stored, and a single node uses it."""
         is_stored = value in self._parameters or value in self._numbers
         return is_stored and len(self._flat.consumers.get(value, ())) <= 1
 
-    def _part(self, value: Value, first: int, count: int) -> Value:
-        """Return some of the stored numbers of a norm."""
+    def part(self, value: Value, first: int, count: int) -> Value:
+        """Return some of the stored numbers of a norm, as a stored tensor of its own."""
         if value.shape == (count,):
             return value
-        part = Value(self._names.unique(f"{value.name}{PART}{first}"), value.type.with_shape((count,)))
+        part = Value(self.names.unique(f"{value.name}{PART}{first}"), value.type.with_shape((count,)))
         if value in self._parameters:
             name, parameter = self._parameters[value]
             data = parameter.data[first : first + count]
