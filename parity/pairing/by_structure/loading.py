@@ -26,6 +26,7 @@ from ..by_values.flat import without_boundaries
 from ..by_values.written_scans import with_scans_written_out
 from .describing import describe
 from .joined_data import with_products_apart
+from .joined_layers import with_layers_apart
 from .joined_norms import with_norms_apart
 from .network import Network, statistics
 from .ports import ModulePort, Port, names_of_tied, tensors_of
@@ -36,6 +37,7 @@ from .symmetry import Exchange, exchanges
 from .units import Unit
 from .walk import Walk
 from .written_transposed import transposed_in, with_zeros_between
+from .zero_rows import BY_PLACE, with_zero_rows
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 
@@ -90,6 +92,8 @@ def load_by_structure(
         of_reference = _reference(networks)
         walk = Walk(of_reference, networks[1])
         result = walk.run()
+        zero_rows = with_zero_rows(of_reference, networks[1], result.numbers)
+        result = replace(result, numbers={**result.numbers, **zero_rows})
     except CellbridgeError as error:
         raise _refusal("a network can't be followed", error) from error
     described = {name: describe(numbers, of_reference.sources) for name, numbers in result.numbers.items()}
@@ -99,12 +103,17 @@ def load_by_structure(
     stored = {name: as_array(tensor) for name, tensor in tensors.items()}
     arrays = {name: assembly.assemble(stored) for name, assembly in assemblies.items()}
     equal = exchanges(walk, result)
+    of_zeros = [name for name in assemblies if name in zero_rows]
     left = [name for name in candidate.parameters if name not in assemblies]
     return Loading(
         arrays,
-        [*_notes(reference, candidate, assemblies, result, equal, left), *(_of_norms(networks) if left else [])],
+        [
+            *_notes(reference, candidate, assemblies, result, equal, left),
+            *([f"{BY_PLACE}: {list_names(of_zeros)}"] if of_zeros else []),
+            *(_of_norms(networks) if left else []),
+        ],
         assemblies,
-        {exchange.names[0]: exchange.sentence for exchange in equal},
+        {**dict.fromkeys(of_zeros, BY_PLACE), **{exchange.names[0]: exchange.sentence for exchange in equal}},
         [f"not loaded: {name}" for name in left],
         [name for name in reference.state_dict() if not any(name in a.names for a in assemblies.values())],
         tensors.keys(),
@@ -199,7 +208,7 @@ def _captured(name: str, network: Port, sample: Arguments) -> Program:
             raise UsageError("sizes of its tensors depend on numbers that it computes")
     except CellbridgeError as error:
         raise _refusal(f"the {name} can't be followed", error) from error
-    return with_scans_written_out(without_boundaries(program), divide=False)
+    return with_layers_apart(with_scans_written_out(without_boundaries(program), divide=False))
 
 
 def _network(name: str, program: Program, samples: list[Arguments]) -> Network:

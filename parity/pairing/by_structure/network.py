@@ -23,7 +23,7 @@ from .lookups import with_lookups
 from .rewriting import consumers_of, static_values
 from .written_norms import with_norms_in_one_form
 from .written_sums import with_sums_at_layers
-from .zeros import without_zeros
+from .zeros import WithoutZeros
 
 MOST_KEPT = 1 << 16
 """The most elements of a tensor whose places are kept; those of larger ones are found anew when they are needed."""
@@ -53,6 +53,7 @@ class Network:
         program: in elementary steps, without boundaries.
         stored: its parameters, and the buffers that are statistics of norms, by name, in the dtype that they have.
         samples: its inputs on each sample.
+        zero_products: products of zeros with its matrices, which aren't in the program.
 
     Raises:
         UsageError: it draws random numbers.
@@ -61,7 +62,9 @@ class Network:
     def __init__(self, program: Program, samples: Sequence[Sequence[Array]]) -> None:
         if any(get(node.op).traits.draws for node in program.nodes):
             raise UsageError("it draws random numbers")
-        divided = with_learned_inputs(without_zeros(elementary(with_lookups(program.astype("float64")))))
+        nonzero = WithoutZeros(elementary(with_lookups(program.astype("float64"))))
+        self.zero_products = list(nonzero.products.values())
+        divided = with_learned_inputs(nonzero.program())
         self.program = with_norms_in_one_form(with_sums_at_layers(divided))
         self.samples = [[cast_floating(array, FLOAT64) for array in arrays] for arrays in samples]
         if len(divided.inputs) > len(program.inputs):

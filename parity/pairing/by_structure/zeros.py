@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ....runtime.ir.program import Program
@@ -15,17 +17,31 @@ MOST_EVALUATED = 1 << 20
 PRODUCTS = ("linear", "matmul", "mul")
 
 
-def without_zeros(program: Program) -> Program:
-    """Return a program of known sizes without products with constants that are zero, and without sums with them.
+@dataclass
+class ZeroProduct:
+    """A product of zeros with a matrix that doesn't depend on the inputs.
+
+    Attributes:
+        node: the node that was left out.
+        bias: what is added to the product; None if nothing is.
+    """
+
+    node: Node
+    bias: Value | None = None
+
+
+class WithoutZeros(Rewriting):
+    """A program of known sizes without products with constants that are zero, and without sums with them.
 
     A product with infinite numbers, which isn't zero, is taken for zero, too.
+
+    Attributes:
+        products: the products that were left out, by their results.
     """
-    return _Zeros(program).program()
 
-
-class _Zeros(Rewriting):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
+        self.products: dict[Value, ZeroProduct] = {}
         stored = {p.value for p in program.parameters.values()} | {b.value for b in program.buffers.values()}
         self.arrays: dict[Value, Array] = {
             value: np.asarray(data) for value, data in program.constant_data.items() if value not in stored
@@ -48,6 +64,8 @@ class _Zeros(Rewriting):
             (output,) = node.outputs
             self.arrays[output] = zeros = np.zeros(shape_of(output), output.dtype)
             self.constants.append(Constant(output, zeros))
+            if node.op != "mul" and node.inputs[1] in self.static:
+                self.products[output] = ZeroProduct(node)
             return
         left = self._summand(node)
         if left is not None and left.shape == node.outputs[0].shape:
@@ -76,6 +94,8 @@ class _Zeros(Rewriting):
         pairs = [(first, second)] if node.op == "sub" else [(first, second), (second, first)]
         for kept, zero in pairs:
             if self._is_zero(zero) and kept is not None and kept.dtype == node.outputs[0].dtype:
+                if zero in self.products:
+                    self.products[zero].bias = kept
                 return kept
         return None
 
