@@ -22,7 +22,7 @@ from ...converter.torch_version import has_change
 from .backward_calls import backward_call
 from .declared_dtypes import DeclaredDtypes, literal
 from .fake_quantization import FAKE_QUANTIZATIONS
-from .rounded_numbers import PERTURBATION, perturb_angle, perturb_tensor
+from .rounded_numbers import PERTURBATION, perturb_angle, perturb_operand, perturb_tensor
 
 _WIDER = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64} | {
     torch.complex64: torch.complex128,
@@ -34,6 +34,7 @@ _UNITS = {dtype: torch.finfo(dtype).eps for dtype in (torch.float16, torch.bfloa
 }
 _CASTS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
 _ANGLES = {torch.sin: 0, torch.cos: 0, torch.polar: 1, torch.Tensor.sin: 0, torch.Tensor.cos: 0}
+_ARITHMETIC = frozenset({"add", "sub", "subtract", "rsub", "mul", "multiply", "div", "divide", "truediv", "pow"})
 # ATen's gradients of these have 1/6 and 1/alpha in float32, even in float64
 _ROUNDED_GRADIENTS = (torch.nn.functional.hardsigmoid, torch.nn.functional.celu, torch.celu)
 _GET_DTYPE = torch.Tensor.dtype.__get__  # type: ignore[attr-defined]
@@ -49,8 +50,8 @@ class DoublePrecision(TorchFunctionMode):
     module doesn't reach, are widened where they are used. Numbers made from Python data keep the value that they have
     in the working dtype, and so do the limits of a dtype (`torch.finfo`, the default eps of an RMS norm): they are part
     of the function. Code that asks for the dtype of a tensor is therefore told the one that it has in a run in the
-    working dtype. If `perturbed`, such numbers, and the angles that tables of sines are computed from, are perturbed as
-    `rounded_numbers` describes.
+    working dtype. If `perturbed`, such numbers, those that tensors are multiplied by or added to, and the angles that
+    tables of sines are computed from, are perturbed as `rounded_numbers` describes.
 
     Args:
         working_dtype: the working dtype.
@@ -134,6 +135,8 @@ class DoublePrecision(TorchFunctionMode):
         if self.perturbed and func in _ANGLES and len(args) > _ANGLES[func]:
             angle = args[_ANGLES[func]]
             args = (*args[: _ANGLES[func]], perturb_angle(angle), *args[_ANGLES[func] + 1 :])
+        if self.perturbed and _is_arithmetic(func.__name__):
+            args = tuple(map(perturb_operand, args))
         if self.perturbed and func in _ROUNDED_GRADIENTS:
             return _PerturbedGradient.apply(func(*args, **kwargs))  # type: ignore[no-untyped-call]
         if func is torch.Tensor.__setitem__ and isinstance(args[2], (float, complex)):
@@ -210,6 +213,13 @@ def _has_several_tensors(index: Any) -> bool:
 def _refers_to_first(name: str) -> bool:
     """Whether a torch function of this name changes its first argument, or returns a reference to it."""
     return _changes_first(name) or name in ("__get__", "__set__", "__getitem__", "detach")
+
+
+@functools.lru_cache(maxsize=10_000)
+def _is_arithmetic(name: str) -> bool:
+    """Whether a torch function of this name computes with a number that it is given, also `__rmul__` and `mul_`."""
+    plain = name.strip("_")
+    return plain in _ARITHMETIC or (name.startswith("__") and plain[:1] in "ri" and plain[1:] in _ARITHMETIC)
 
 
 def _changes_first(name: str) -> bool:

@@ -1,11 +1,11 @@
 """Numbers that may have been rounded to float32 on only one side, or differently on the two sides.
 
-For example, a file has 1 / sqrt(2) in float32, or divides by sqrt(2) instead; a port holds the scale of its attention
-as a tensor, and its module as a Python number; a table of positions is computed by torch on one side, and by NumPy on
-the other. Such a network isn't wrong, but the difference is visible in float64. Its effect on the results is measured
-by perturbing these numbers. Of two files, one may hold weights that the other has multiplied by the scale of a batch
-norm, each product rounded: that effect is measured by perturbing the weights that only one file has, each up or down at
-random.
+For example, a file has 1 / sqrt(2) in float32, or divides by sqrt(2) instead; code has 0.79788456 for sqrt(2 / pi); a
+port holds the scale of its attention as a tensor, and its module as a Python number; a table of positions is computed
+by torch on one side, and by NumPy on the other. Such a network isn't wrong, but the difference is visible in float64.
+Its effect on the results is measured by perturbing these numbers. Of two files, one may hold weights that the other has
+multiplied by the scale of a batch norm, each product rounded: that effect is measured by perturbing the weights that
+only one file has, each up or down at random.
 """
 
 from __future__ import annotations
@@ -48,6 +48,11 @@ def perturb_tensor(tensor: torch.Tensor) -> torch.Tensor:
     if not is_real(tensor):
         return tensor
     return torch.from_numpy(np.asarray(perturb(tensor.double().numpy(force=True))))
+
+
+def perturb_operand(operand: Any) -> Any:
+    """Apply `perturb` to a Python number that isn't whole by type: people write 0.79788456 for sqrt(2 / pi)."""
+    return float(perturb(np.asarray(operand))) if isinstance(operand, float) else operand
 
 
 def perturb_angle(angle: torch.Tensor) -> torch.Tensor:
