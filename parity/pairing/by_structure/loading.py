@@ -28,6 +28,7 @@ from .describing import describe
 from .joined_data import with_products_apart
 from .joined_layers import with_layers_apart
 from .joined_norms import with_norms_apart
+from .joined_stacks import with_stacks_apart
 from .network import Network, statistics
 from .ports import ModulePort, Port, names_of_tied, tensors_of
 from .recurrences import layers_in, with_steps
@@ -195,7 +196,7 @@ def _networks(reference: Port, candidate: Port, samples: list[Arguments]) -> lis
         programs = [with_steps(program) for program in programs]
     if transposed_in(programs[0]) != transposed_in(programs[1]):
         programs = [with_zeros_between(program) for program in programs]
-    for with_parts in (with_norms_apart, with_products_apart):
+    for with_parts in (with_norms_apart, with_products_apart, with_stacks_apart):
         programs = [with_parts(*programs), with_parts(*reversed(programs))]
     return [_network(name, p, samples) for name, p in zip(("reference", "candidate"), programs, strict=True)]
 
