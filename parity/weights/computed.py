@@ -94,7 +94,7 @@ FORMS: dict[str, Form] = {
         "bias, weight, running_mean and running_var of a norm, and perhaps the bias before it",
     ),
     "lora": Form((3, 3), frozenset({"times"}), _NONE, _low_rank, "a matrix, and lora_B and lora_A"),
-    "sum": Form((2, 8), _NONE, _NONE, _sum, "tensors of one shape"),
+    "sum": Form((2, 8), _NONE, _NONE, _sum, "tensors of one shape, or of shapes that are broadcast"),
     "affine": Form((1, 1), _NONE, frozenset({"times", "plus"}), _affine, "a tensor"),
     "exp": _function(np.exp),
     "log": _function(np.log),

@@ -13,17 +13,27 @@ from ...sides.records import Array
 from .rewriting import MOVES, Rewriting, consumers_of, dependent_values, shape_of
 
 
-def with_sums_before_joins(program: Program) -> Program:
+def with_sums_before_joins(program: Program, constants: bool = False) -> Program:
     """Return a program of known sizes in which a stored tensor is added to data before they are joined.
 
     That is so where each part is given other elements of it, such as the channels of a bias whose products are apart.
+
+    Args:
+        program: the program.
+        constants: whether it is where constants are joined with data, or where only data are.
     """
-    return _Joined(program).program()
+    return _Joined(program, constants).program()
+
+
+def adds_to_constants(program: Program) -> bool:
+    """Whether a stored tensor is added to constants and data that were joined, to each part other elements of it."""
+    return with_sums_before_joins(program, constants=True).nodes != program.nodes
 
 
 class _Joined(Rewriting):
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, constants: bool) -> None:
         super().__init__(program)
+        self.has_constants = constants
         self.consumers = consumers_of(program)
         self.dependent = dependent_values(program)
         for node in program.nodes:
@@ -48,7 +58,8 @@ class _Joined(Rewriting):
                 return None
             steps.insert(0, producer)
             if producer.op == "concat":
-                return None if any(part in self.static for part in producer.inputs) else steps
+                has_constants = any(part in self.static for part in producer.inputs)
+                return steps if has_constants == self.has_constants else None
             value = producer.inputs[0]
         return None
 

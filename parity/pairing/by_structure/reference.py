@@ -13,6 +13,7 @@ from ...weights.computed import Computed
 from .added_biases import AddedBiases
 from .agreement import ValueIndex
 from .folding import Folding, Offer
+from .joined_constants import numbers_of_sum
 from .network import MOST_KEPT, Network, Signature
 from .pieces import Piece, head_sizes, pieces_of
 from .sources import Sources, numbers_of
@@ -148,6 +149,9 @@ class Reference:
             return self._joined(joining, min(names))
         if port_signature or len(names) != 2:
             return None
+        summed = numbers_of_sum(self.network, self.sources, value)
+        if summed is not None:
+            return summed
         array = self.network.static_array(value, self.network.stored, {})
         for gain, direction in (sorted(names), sorted(names, reverse=True)):
             if self.network.stored[direction].shape != array.shape:
