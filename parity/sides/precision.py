@@ -50,8 +50,8 @@ class DoublePrecision(TorchFunctionMode):
     module doesn't reach, are widened where they are used. Numbers made from Python data keep the value that they have
     in the working dtype, and so do the limits of a dtype (`torch.finfo`, the default eps of an RMS norm): they are part
     of the function. Code that asks for the dtype of a tensor is therefore told the one that it has in a run in the
-    working dtype. If `perturbed`, such numbers, those that tensors are multiplied by or added to, and the angles that
-    tables of sines are computed from, are perturbed as `rounded_numbers` describes.
+    working dtype. If `perturbed`, such numbers, those of few digits that tensors are multiplied by or added to, and the
+    angles that tables of sines are computed from, are perturbed as `rounded_numbers` describes.
 
     Args:
         working_dtype: the working dtype.

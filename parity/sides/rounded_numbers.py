@@ -51,8 +51,16 @@ def perturb_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def perturb_operand(operand: Any) -> Any:
-    """Apply `perturb` to a Python number that isn't whole by type: people write 0.79788456 for sqrt(2 / pi)."""
-    return float(perturb(np.asarray(operand))) if isinstance(operand, float) else operand
+    """Apply `perturb` to a Python number that may be another one rounded, as 0.79788456 is sqrt(2 / pi).
+
+    Such a number has 7 to 12 digits, or a value of float32. With fewer digits it is meant as it is, and with all
+    digits of float64 it isn't rounded.
+    """
+    if not isinstance(operand, float):
+        return operand
+    has_few_digits = float(f"{operand:.6g}") == operand
+    is_rounded = float(f"{operand:.12g}") == operand or float(np.float32(operand)) == operand
+    return float(perturb(np.asarray(operand))) if is_rounded and not has_few_digits else operand
 
 
 def perturb_angle(angle: torch.Tensor) -> torch.Tensor:

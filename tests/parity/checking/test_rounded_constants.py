@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cellbridge import parity
+from cellbridge.parity.sides.rounded_numbers import perturb_operand
 
 SHORT, EXACT = 0.79788456, math.sqrt(2 / math.pi)
 
@@ -64,3 +65,11 @@ def test_numbers_may_have_the_digits_of_float32_but_not_fewer(constant: float, h
     assert report.ok == holds, report
     if not holds:
         assert report.failing == ["act"]
+
+
+def test_only_numbers_that_may_be_rounded_ones_are_perturbed() -> None:
+    for exact in (0.5, 3.0, 0.1, 1e-6, 0.044715, 1.702, EXACT, 1 / math.sqrt(3), math.inf, 2):
+        assert perturb_operand(exact) == exact
+    assert math.isnan(perturb_operand(math.nan))
+    for rounded in (SHORT, 0.1070322243, 1.41421356, torch.tensor(0.1).item()):
+        assert 0 < perturb_operand(rounded) / rounded - 1 < 2**-26
