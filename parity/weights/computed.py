@@ -47,7 +47,8 @@ def _low_rank(arrays: Sequence[Array], numbers: Numbers) -> Array:
 
 
 def _sum(arrays: Sequence[Array], numbers: Numbers) -> Array:
-    return np.asarray(sum(arrays[1:], arrays[0]))
+    total = sum(arrays[1:], arrays[0])
+    return np.asarray(total + np.asarray(numbers.get("plus", 0.0), total.dtype))
 
 
 def _affine(arrays: Sequence[Array], numbers: Numbers) -> Array:
@@ -94,7 +95,7 @@ FORMS: dict[str, Form] = {
         "bias, weight, running_mean and running_var of a norm, and perhaps the bias before it",
     ),
     "lora": Form((3, 3), frozenset({"times"}), _NONE, _low_rank, "a matrix, and lora_B and lora_A"),
-    "sum": Form((2, 8), _NONE, _NONE, _sum, "tensors of one shape, or of shapes that are broadcast"),
+    "sum": Form((2, 8), _NONE, frozenset({"plus"}), _sum, "tensors of one shape, or of shapes that are broadcast"),
     "affine": Form((1, 1), _NONE, frozenset({"times", "plus"}), _affine, "a tensor"),
     "exp": _function(np.exp),
     "log": _function(np.log),

@@ -67,10 +67,7 @@ class AddedBiases:
         return units_by_value
 
     def _moved(self, unit: Unit) -> Features:
-        shape = [int(str(dim)) for dim in unit.output.shape]
-        along = [1] * len(shape)
-        along[unit.feature_axis] = -1
-        features: Features = {unit.output: np.broadcast_to(np.arange(unit.size).reshape(along), shape)}
+        features: Features = {unit.output: unit.features}
         values = [unit.output]
         for _ in range(MOST_MOVES):
             following = [node for value in values for node in self.network.consumers.get(value, [])]

@@ -56,10 +56,7 @@ class Folding:
         weight, bias = self.network.whole_tensor(unit.operand), self.network.whole_tensor(unit.bias_operand)
         if weight is None or (unit.bias_operand is not None and bias is None):
             return
-        shape = [int(str(dim)) for dim in unit.output.shape]
-        along = [1] * len(shape)
-        along[unit.feature_axis] = -1
-        features: Array = np.broadcast_to(np.arange(unit.size).reshape(along), shape)
+        features = unit.features
         value = unit.output
         for _ in range(MOST_FOLLOWED):
             following = self.network.consumers.get(value, [])

@@ -5,13 +5,18 @@ They are divided where the other side has no product with as much data, but one 
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Value
-from .rewriting import Rewriting, shape_of, static_values
+from .rewriting import Rewriting, shape_of
 
 WEIGHT_AXES = {"linear": 1, "conv": 1, "matmul": 0}
 """By op, the axis of the weight along which the features of its data are."""
 Sizes = tuple[int, ...]
+Size = tuple[int, int]
+Weight = tuple[frozenset[Value], Sizes]
 
 
 def with_products_apart(program: Program, other: Program) -> Program:
@@ -40,6 +45,12 @@ def _joining(program: Program, node: Node, static: frozenset[Value]) -> Node | N
     return joining if joining.attributes["axis"] % len(data.shape) == axis else None
 
 
+def _weight(node: Node) -> Value:
+    weight = node.inputs[1]
+    assert weight is not None, "a product has it"
+    return weight
+
+
 def _sizes(node: Node) -> Sizes:
     axis = node.attributes["axis"]
     return tuple(shape_of(value)[axis] for value in node.inputs if value is not None)
@@ -49,36 +60,71 @@ class _Products:
     """The products of a program by the number of their inputs and of their outputs."""
 
     def __init__(self, program: Program) -> None:
-        static = static_values(program)
+        self.rewriting = Rewriting(program)
+        self.origins = self.rewriting.origins_among({item.value for item in program.parameters.values()})
         self.outputs: dict[int, set[int]] = {}
+        self.weights: dict[Weight, Size] = {}
         for node in program.nodes:
             weight = node.inputs[1] if node.op in WEIGHT_AXES else None
-            if weight is not None and weight in static and len(weight.shape) > 1:
-                axis = WEIGHT_AXES[node.op]
-                self.outputs.setdefault(shape_of(weight)[axis], set()).add(shape_of(weight)[1 - axis])
+            if weight is not None and weight in self.rewriting.static and len(weight.shape) > 1:
+                inputs, outputs = size = _size(node)
+                self.outputs.setdefault(inputs, set()).add(outputs)
+                self.weights[self.weight(weight)] = size
+        self.count = Counter(self.weights.values())
+        """How many matrices there are of a size; each counts once, however often it is used."""
+
+    def weight(self, value: Value) -> Weight:
+        """Return what is equal for two values that are one matrix: a loop may transpose it at each step."""
+        return self.origins.get(value) or frozenset((value,)), shape_of(value)
 
     def has(self, inputs: int, outputs: int) -> bool:
         """Whether there is one with so many inputs, and with as many outputs, or with those of several in one."""
         return any(count % outputs == 0 or outputs % count == 0 for count in self.outputs.get(inputs, ()))
 
 
+def _size(node: Node) -> Size:
+    """Return the number of inputs and of outputs of a product."""
+    shape, axis = shape_of(_weight(node)), WEIGHT_AXES[node.op]
+    return shape[axis], shape[1 - axis]
+
+
 class _Apart(Rewriting):
     def __init__(self, program: Program, other: Program) -> None:
         super().__init__(program)
-        products = _Products(other)
+        joinings = {node: joining for node in program.nodes if (joining := _joining(program, node, self.static))}
+        divided = self._divided(joinings, _Products(program), _Products(other))
         for node in program.nodes:
-            joining = _joining(program, node, self.static)
-            sizes = () if joining is None else _sizes(joining)
-            weight = node.inputs[1] if joining is not None else None
-            count = 0 if weight is None else shape_of(weight)[1 - WEIGHT_AXES[node.op]]
-            if (
-                joining is None
-                or products.has(sum(sizes), count)
-                or not all(products.has(size, count) for size in sizes)
-            ):
-                self.nodes.append(node)
+            if node in divided:
+                self._divide(node, joinings[node], _sizes(joinings[node]))
             else:
-                self._divide(node, joining, sizes)
+                self.nodes.append(node)
+
+    def _divided(self, joinings: Mapping[Node, Node], own: _Products, others: _Products) -> set[Node]:
+        """Return the products to divide: the other side lacks one of their size, and has those of the parts."""
+        divided: set[Node] = set()
+        unclear: dict[Weight, list[Node]] = {}
+        count = Counter(own.count)
+        counted: set[Weight] = set()
+        for node, joining in joinings.items():
+            inputs, outputs = _size(node)
+            sizes = _sizes(joining)
+            weight = own.weight(_weight(node))
+            if not all(others.has(size, outputs) for size in sizes):
+                continue
+            if others.has(inputs, outputs):
+                unclear.setdefault(weight, []).append(node)
+                continue
+            divided.add(node)
+            if weight not in counted:
+                counted.add(weight)
+                count.update((size, outputs) for size in sizes)
+        for nodes in unclear.values():
+            size, parts = _size(nodes[0]), [(part, _size(nodes[0])[1]) for part in _sizes(joinings[nodes[0]])]
+            if 0 < others.count[size] < count[size] and all(others.count[part] > count[part] for part in parts):
+                divided.update(nodes)
+                count[size] -= 1
+                count.update(parts)
+        return divided
 
     def _divide(self, node: Node, joining: Node, sizes: Sizes) -> None:
         """Add a sum of products in place of a product."""

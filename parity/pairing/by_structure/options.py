@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ....runtime.ir.types import Node
 from ....runtime.ops.registry import get
 from ...sides.records import Array
+from .added_numbers import number_added
 from .features import Arrays, same_features
 from .fillings import Filling, Option
 from .folding import Offer
@@ -152,6 +153,9 @@ class Options:
                     parts += [(rank, part) for part in self._divided(original, offer, len(piece.features))]
         if not parts:
             parts = [(0, part) for part in self._runs(originals, trace, len(piece.features), taken)]
+        added = number_added(self.network, unit, piece) if self._bias(unit) is not None else None
+        if added is not None:
+            parts += [(rank, less) for rank, part in parts if (less := self._less(part, added)) is not None]
         return _sorted(self._filled(unit, trace, piece, parts, data), taken)
 
     def _offers(self, unit: Unit, trace: Trace, original: Unit) -> list[Offer]:
@@ -179,6 +183,12 @@ class Options:
                 different.append(offer)
             weights.append(offer.weight)
         return different
+
+    def _less(self, part: _Part, number: float) -> _Part | None:
+        """Return rows with a bias that lacks a number, which the candidate adds; None if there is none."""
+        offer = part.offer
+        bias = None if offer.bias is None else self.reference.sources.moved(offer.bias, -number)
+        return None if bias is None else replace(part, offer=replace(offer, bias=bias))
 
     def _divided(self, original: Unit, offer: Offer, size: int) -> Iterator[_Part]:
         """Yield a unit of the reference, or its pieces, if they have as many features."""

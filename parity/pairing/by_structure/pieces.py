@@ -79,10 +79,7 @@ class _Pieces:
 
     def pieces(self) -> list[Piece]:
         """Return the pieces."""
-        shape = [int(str(dim)) for dim in self.unit.output.shape]
-        along = [1] * len(shape)
-        along[self.unit.feature_axis] = -1
-        numbers = np.broadcast_to(np.arange(self.unit.size).reshape(along), shape)
+        numbers = self.unit.features
         tracked: dict[Value, Array] = {self.unit.output: numbers}
         if self.unit.output in self.network.program.outputs:
             self._end(numbers, ("result", 0))

@@ -81,6 +81,20 @@ class Sources:
         """Return the numbers of elements at places of a source; -1 stays."""
         return np.where(places >= 0, self.first[name] + places, -1)
 
+    def moved(self, numbers: Array, by: float) -> Array | None:
+        """Return the numbers of elements to which a number is added; None if no form has it."""
+        result = np.empty_like(numbers)
+        for source, inside in self.used(numbers):
+            computed = source if isinstance(source, Computed) else Computed("affine", (source,))
+            values = dict(computed.numbers)
+            plus = values.get("plus", 0.0)
+            if computed.form not in ("affine", "sum") or isinstance(plus, tuple):
+                return None
+            changed = tuple((values | {"plus": plus + by}).items())
+            first = self.computed(Computed(computed.form, computed.of, changed))
+            result[inside] = numbers[inside] - self.first[source] + first
+        return result
+
 
 def numbers_of(network: Network, sources: Sources, trace: Trace, port_signature: Signature) -> Array | None:
     """Return the numbers of what a port's tensor must hold, of which more is done on the way than to the reference's.

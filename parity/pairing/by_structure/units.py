@@ -82,6 +82,14 @@ class Unit:
         rank = len(self.data.shape)
         return rank - 2 if self.node.op == "matmul" and self.position == 0 else rank - 1
 
+    @property
+    def features(self) -> Array:
+        """The number of the feature that each element of what the unit computes is one of."""
+        shape = [int(str(dim)) for dim in self.output.shape]
+        along = [1] * len(shape)
+        along[self.feature_axis] = -1
+        return np.broadcast_to(np.arange(self.size).reshape(along), shape)
+
     def canonical(self, array: Array) -> Array:
         """Return numbers of the stored operand with its features along the first axis, and its columns after them."""
         op = self.node.op
