@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from ....runtime.ir.types import Node
+from ....runtime.ir.types import Node, Value
 from ....runtime.ops.registry import get
 from ...sides.records import Array
+from .absorbed import Absorbed
 from .added_numbers import number_added
 from .features import Arrays, same_features
 from .fillings import Filling, Option
 from .folding import Offer
 from .joined_tables import readings, rows_of
 from .network import Network, Trace
-from .pieces import Piece, Role, head_sizes, is_in_order, pieces_of
+from .parts import Part, divided, runs
+from .pieces import Piece, head_sizes, is_in_order, pieces_of
 from .reference import Key, Reference
 from .units import MATRIX, OTHER, TABLE, VECTOR, Unit, without_copies
 from .vectors import in_order, same_elements, same_shape
@@ -28,20 +30,6 @@ MOST_SIZES = 3
 Rank = tuple[bool, bool, bool, int, int]
 """Whether a bias has no counterpart, or is one; whether rows are in another order; whether something else uses the
 result; position of the unit; foldings."""
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Rows of one or more units of the reference, as an offer, what uses them, and the first element of each."""
-
-    unit: Unit
-    offer: Offer
-    role: Role
-    taken: frozenset[Key]
-
-    @classmethod
-    def of(cls, reference: Reference, unit: Unit, offer: Offer, piece: Piece) -> _Part:
-        return cls(unit, offer, piece.role, frozenset((reference.key(unit, int(piece.features[0])),)))
 
 
 class Options:
@@ -55,6 +43,7 @@ class Options:
     def __init__(self, reference: Reference, network: Network) -> None:
         self.reference = reference
         self.network = network
+        self.absorbed = Absorbed(reference, network)
         self._pieces: dict[Unit, list[Piece]] = {}
 
     def pieces(self, unit: Unit) -> list[Piece]:
@@ -79,7 +68,7 @@ class Options:
             ranked = self._vectors(unit, trace, originals, data)
         else:
             parts = [
-                (rank, _Part.of(self.reference, original, offer, self.reference.pieces(original)[0]))
+                (rank, Part.of(self.reference, original, offer, self.reference.pieces(original)[0]))
                 for original in originals
                 if original.kind == unit.kind and original.size == unit.size
                 for rank, offer in enumerate(self._offers(unit, trace, original))
@@ -137,6 +126,34 @@ class Options:
                 options.append(Option(fillings, frozenset(self.reference.key(part.original) for part in rows)))
         return options
 
+    def in_another_association(
+        self, unit: Unit, values: Mapping[Value, Arrays], taken: Collection[Key]
+    ) -> list[Option]:
+        """Return the options that fill a matrix with one by which the reference multiplies another factor.
+
+        Args:
+            unit: the unit of the candidate; no value of the reference enters it that enters a unit there.
+            values: the candidate's values, as far as they are computed.
+            taken: first elements of the reference's pieces that are used already.
+        """
+        trace = self.network.trace(unit.operand)
+        if trace is None or unit.kind != MATRIX or unit.bias is not None:
+            return []
+        places = unit.canonical(trace.places)
+        parts: list[tuple[int, Part]] = []
+        for is_turned, originals in enumerate((self.absorbed.before(unit, values), self.absorbed.behind(unit, values))):
+            rows, columns = places.shape[::-1] if is_turned else places.shape
+            for original in originals:
+                for offer in self.reference.offers(original, trace.signature)[:1]:
+                    if offer.weight.ndim != 2 or offer.weight.shape[1] != columns:
+                        continue
+                    for part in divided(self.reference, original, offer, np.arange(rows)):
+                        weight = part.offer.weight
+                        turned = replace(part, offer=Offer(weight.T if is_turned else weight))
+                        parts.append((0, turned))
+        whole = Piece(np.arange(unit.size), self.pieces(unit)[0].role)
+        return _sorted(self._filled(unit, trace, whole, parts, None), taken)
+
     def piece(
         self, unit: Unit, number: int, originals: Sequence[Unit], data: Arrays | None, taken: Collection[Key]
     ) -> list[Option]:
@@ -145,14 +162,14 @@ class Options:
         if trace is None or unit.kind not in (MATRIX, TABLE):
             return []
         piece = self.pieces(unit)[number]
-        parts: list[tuple[int, _Part]] = []
+        parts: list[tuple[int, Part]] = []
         for original in originals:
             if original.kind == unit.kind:
                 offers = self._different(unit, self.reference.offers(original, trace.signature))
                 for rank, offer in enumerate(offers):
-                    parts += [(rank, part) for part in self._divided(original, offer, len(piece.features))]
+                    parts += [(rank, part) for part in divided(self.reference, original, offer, piece.features)]
         if not parts:
-            parts = [(0, part) for part in self._runs(originals, trace, len(piece.features), taken)]
+            parts = [(0, part) for part in runs(self.reference, originals, trace, len(piece.features), taken)]
         added = number_added(self.network, unit, piece) if self._bias(unit) is not None else None
         if added is not None:
             parts += [(rank, less) for rank, part in parts if (less := self._less(part, added)) is not None]
@@ -184,54 +201,11 @@ class Options:
             weights.append(offer.weight)
         return different
 
-    def _less(self, part: _Part, number: float) -> _Part | None:
+    def _less(self, part: Part, number: float) -> Part | None:
         """Return rows with a bias that lacks a number, which the candidate adds; None if there is none."""
         offer = part.offer
         bias = None if offer.bias is None else self.reference.sources.moved(offer.bias, -number)
         return None if bias is None else replace(part, offer=replace(offer, bias=bias))
-
-    def _divided(self, original: Unit, offer: Offer, size: int) -> Iterator[_Part]:
-        """Yield a unit of the reference, or its pieces, if they have as many features."""
-        pieces = self.reference.pieces(original)
-        if original.size == size:
-            yield _Part.of(self.reference, original, offer, pieces[0])
-            return
-        for piece in pieces:
-            if len(piece.features) % size == 0:  # a piece, or one part of it for each expert
-                for features in piece.features.reshape(-1, size):
-                    part = Piece(features, piece.role)
-                    yield _Part.of(self.reference, original, _rows(offer, features), part)
-
-    def _runs(self, originals: Sequence[Unit], trace: Trace, size: int, taken: Collection[Key]) -> Iterator[_Part]:
-        """Yield rows of several units that together are as many: each second one, or one after the other."""
-        by_size: dict[int, list[_Part]] = {}
-        for original in originals:
-            if original.kind != MATRIX:
-                continue
-            for offer in self.reference.offers(original, trace.signature)[:1]:
-                for piece in self.reference.pieces(original):
-                    part = _Part.of(self.reference, original, _rows(offer, piece.features), piece)
-                    if part.taken.isdisjoint(taken):
-                        by_size.setdefault(len(piece.features), []).append(part)
-        for part_size, parts in by_size.items():
-            count, rest = divmod(size, part_size)
-            if rest or count < 2 or len(parts) < count:
-                continue
-            steps = len(parts) // count
-            runs = [parts[j::steps][:count] for j in range(steps)] + [
-                parts[j * count : (j + 1) * count] for j in range(steps)
-            ]
-            for run in runs:
-                weights, biases = [p.offer.weight for p in run], [p.offer.bias for p in run]
-                if len({w.shape for w in weights}) == 1:
-                    known = [b for b in biases if b is not None]
-                    bias = np.concatenate(known) if len(known) == len(biases) else None
-                    yield _Part(
-                        run[0].unit,
-                        Offer(np.concatenate(weights), bias),
-                        run[0].role,
-                        frozenset().union(*(p.taken for p in run)),
-                    )
 
     def _several(self, unit: Unit, original: Unit) -> Option | None:
         """Return the option for a weight that both sides compute from several tensors, in the same way."""
@@ -260,7 +234,7 @@ class Options:
         return trace if trace is not None and not trace.signature else None
 
     def _filled(
-        self, unit: Unit, trace: Trace, piece: Piece, parts: Sequence[tuple[int, _Part]], data: Arrays | None
+        self, unit: Unit, trace: Trace, piece: Piece, parts: Sequence[tuple[int, Part]], data: Arrays | None
     ) -> Iterator[tuple[Rank, Option]]:
         """Yield options with a rank for rows of the reference, in their order and in that of a rotary embedding."""
         features = piece.features
@@ -309,7 +283,7 @@ class Options:
                     yield halves.reshape(-1)
                     yield pairs.reshape(-1)
 
-    def _columns(self, unit: Unit, part: _Part, shape: tuple[int, ...], data: Arrays | None) -> Iterator[Array]:
+    def _columns(self, unit: Unit, part: Part, shape: tuple[int, ...], data: Arrays | None) -> Iterator[Array]:
         """Yield the weight with its columns in the order of the candidate's data."""
         weight = part.offer.weight
         if unit.kind == TABLE:
@@ -341,7 +315,7 @@ class Options:
                 digests.add(digest)
                 yield arranged
 
-    def _table(self, part: _Part, shape: tuple[int, ...], data: Arrays | None) -> Iterator[Array]:
+    def _table(self, part: Part, shape: tuple[int, ...], data: Arrays | None) -> Iterator[Array]:
         """Yield a table, or the rows of it that the candidate has: the first ones, or those from an offset on."""
         weight = part.offer.weight
         rows, row_count = weight.shape[-1], shape[-1]
@@ -384,10 +358,6 @@ def _inside(places: Array, numbers: Array) -> tuple[Array, Array]:
     """Return the places that are in a tensor, and their numbers."""
     inside = places >= 0
     return (places, numbers) if inside.all() else (places[inside], numbers[inside])
-
-
-def _rows(offer: Offer, rows: Array) -> Offer:
-    return Offer(offer.weight[rows], None if offer.bias is None else offer.bias[rows], offer.folded)
 
 
 def _sorted(ranked: Iterable[tuple[Rank, Option]], taken: Collection[Key]) -> list[Option]:

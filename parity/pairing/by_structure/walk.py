@@ -101,7 +101,7 @@ class Walk:
         """Whether what enters a unit is a value of the reference; if it enters such a unit there, choices stay."""
         if unit.data is None or unit.data in self.network.program.inputs:
             return True
-        if not self._is_made_of_known(state, unit.data):
+        if not self._is_made_of_known(state, unit.data) and not self.options.absorbed.before(unit, state.values):
             return False
         bits = self.ancestors.get(unit.data, 0)
         if any(may_share_work(unit, original) for original in self._known_others(state, unit)):
@@ -147,7 +147,7 @@ class Walk:
         data = None if unit.data is None else state.values[self._entering(state, unit.data)]
         if not known and data is not None:
             find = self.options.distances if is_floating(data[0].dtype) else self.options.joined
-            options = find(unit, data)
+            options = find(unit, data) or self.options.in_another_association(unit, state.values, state.taken)
             if options:
                 return self._choose(state, Choice(unit, None, state, options)), True
         is_sure = unit.data is not None and state.agrees.get(unit.data, False)
@@ -165,7 +165,7 @@ class Walk:
                 return whole, True
             stack_of_whole, self.stack = self.stack, stack
             in_pieces = self._fill_pieces(state, unit, originals, entering)
-            if in_pieces is not None and not (whole is not None and fits and whole.agreeing >= in_pieces.agreeing):
+            if in_pieces is not None and (whole is None or whole.agreeing - in_pieces.agreeing < (not fits)):
                 return in_pieces, True
             if whole is not None:
                 self.stack = stack_of_whole
