@@ -10,6 +10,7 @@ from functools import partial
 from ..results.cause import Cause
 from ..results.cell_graph import CellGraph
 from ..results.hunk import Hunk
+from .added_layouts import cause_of_layout
 from .budget import FEWER_CAUSES, BudgetSpentError
 from .catalogue.attributes import written
 from .catalogue.hypothesis import Entry
@@ -345,7 +346,8 @@ class Diagnosis:
                     if agreement.holds:
                         self.explaining[entry, CANDIDATE] = None
                         changed = Comparison.of(candidate, replace(candidate, program=program))
-                        cause = in_places(from_candidate(hypothesis.cause), hypothesis.places)
+                        layout = None if changed is None else cause_of_layout(changed)
+                        cause = layout or in_places(from_candidate(hypothesis.cause), hypothesis.places)
                         line = None if changed is None else source_in_reference(changed.differences, changed)
                         own = (node.source for node in candidate.program.nodes if node.op == hypothesis.cause.op)
                         line = line or next(own, None)

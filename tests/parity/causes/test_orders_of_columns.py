@@ -104,3 +104,42 @@ def test_what_a_port_joins_in_another_order(takes: bool, turned: bool, words: st
     port = PlainPort(reference, takes=takes, turned=turned)
     (cause,) = parity.compare(reference, port, torch.randn(6, 3), probe=False).cells[""].causes
     assert cause.summary == words
+
+
+class Encoded(nn.Module):
+    """Joins what it encodes with what it made of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 5), nn.Linear(11, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        encoded = torch.cat([part for axis in x.unbind(-1) for part in (axis.sin()[:, None], axis.cos()[:, None])], -1)
+        return self.last(torch.cat([encoded, self.first(encoded).relu()], -1)).sigmoid()  # type: ignore[no-any-return]
+
+
+class Added(nn.Module):
+    """Has all sines first, and adds two products; the columns of the second are in the reference's order."""
+
+    def __init__(self, reference: Encoded) -> None:
+        super().__init__()
+        self.one, self.two, self.again = nn.Linear(6, 5), nn.Linear(5, 2), nn.Linear(6, 2, bias=False)
+        self.one.weight.data = reference.first.weight[:, [0, 2, 4, 1, 3, 5]].detach()
+        self.one.bias.data = reference.first.bias.detach().clone()
+        self.two.weight.data, self.again.weight.data = (
+            part.detach().clone() for part in reversed(reference.last.weight.split([6, 5], 1))
+        )
+        self.two.bias.data = reference.last.bias.detach().clone()
+
+    def forward(self, x: Tensor) -> Tensor:
+        encoded = torch.cat([x.sin(), x.cos()], -1)
+        return (self.two(self.one(encoded).relu()) + self.again(encoded)).sigmoid()  # type: ignore[no-any-return]
+
+
+def test_features_of_one_product_of_several_in_another_order() -> None:
+    torch.manual_seed(0)
+    reference = Encoded()
+    report = parity.compare(reference, Added(reference), torch.randn(6, 3), probe=False)
+    assert report.failing == ["last"]
+    (cause,) = report.cells["last"].causes
+    assert cause.summary == "the candidate has elements 0:6 along axis 1 of the input input in another layout"
