@@ -29,7 +29,7 @@ from .operators import OperatorChange, operator_changes
 from .rebuilding import INVALID
 from .smallest_set import agreement_with, smallest_set
 from .written_alike import comparisons
-from .written_numbers import estimated, is_written, numbers_of
+from .written_numbers import estimated, is_written, names_of_numbers
 
 PAIRS = 0.25
 """The share of the work that a search for two causes together may take in a Cell."""
@@ -83,7 +83,7 @@ class Diagnosis:
                     with evidence.budget.part(FEWER_CAUSES) as part, suppress(BudgetSpentError):
                         within = replace(evidence, budget=part)
                         named = self._from_catalogue(cell, within, MASKS)
-                        of_reference: Entry = partial(written, numbers_of(cell.program))
+                        of_reference: Entry = partial(written, names_of_numbers(cell.program))
                         named = named or self._of_candidate(within, number, (of_reference, *SETTINGS_OF_CANDIDATE))
             if named and len({cause.source for cause in causes}) == 1:
                 named = [replace(cause, source=cause.source or causes[0].source) for cause in named]

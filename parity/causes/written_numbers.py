@@ -28,6 +28,16 @@ def numbers_of(program: Program) -> frozenset[float]:
     return frozenset(number for number in found if math.isfinite(number))
 
 
+def names_of_numbers(program: Program) -> dict[float, str]:
+    """Return the numbers of a program with the attribute in which each stands; empty for none, and for several."""
+    names: dict[float, set[str]] = {number: set() for number in numbers_of(program)}
+    for node in program.nodes:
+        for name, value in node.attributes.items():
+            if isinstance(value, float) and value in names:
+                names[value].add(name)
+    return {number: min(own) if len(own) == 1 else "" for number, own in names.items()}
+
+
 def _numbers_in(item: Any) -> Iterator[float]:
     if isinstance(item, float):
         yield item

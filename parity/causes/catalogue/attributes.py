@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
@@ -102,13 +102,18 @@ def constants(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
             yield _other_number(cell.program, value, reference, number)
 
 
-def written(numbers: frozenset[float], cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
-    """Yield each scalar constant with each of some numbers, those of the other side, as they may be written here."""
-    others = dict.fromkeys(form for number in sorted(numbers) for form in forms_of(number))
+def written(names: Mapping[float, str], cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield each scalar constant with each number of the other side, as it may be written here.
+
+    Args:
+        names: what each number of the other side is called there; empty if it has no name.
+        cell: the Cell.
+    """
+    others = {form: "" for number in sorted(names) for form in forms_of(number)} | dict(names)
     for value, reference in _numbers(cell.program):
-        for number in others:
+        for number, name in others.items():
             if number != reference:
-                yield _other_number(cell.program, value, reference, number)
+                yield _other_number(cell.program, value, reference, number, name)
 
 
 def _numbers(program: Program) -> Iterator[tuple[Value, float]]:
@@ -120,12 +125,14 @@ def _numbers(program: Program) -> Iterator[tuple[Value, float]]:
                 yield constant.value, number
 
 
-def _other_number(program: Program, value: Value, reference: float, number: float) -> Hypothesis:
+def _other_number(program: Program, value: Value, reference: float, number: float, name: str = "") -> Hypothesis:
     users = [node.op for node in program.nodes if value in node.inputs]
-    summary = f"the number in {users[0] if users else 'the result'} is {spelling(number)} in the candidate"
+    what = f"the number in {users[0] if users else 'the result'}"
+    summary = f"{name}, {what}," if name else what
     cause = Cause(
-        "attribute", f"{summary}, {spelling(reference)} in the reference", f"use {spelling(reference)}",
-        op=users[0] if users else "", reference_value=reference, candidate_value=number,
+        "attribute", f"{summary} is {spelling(number)} in the candidate, {spelling(reference)} in the reference",
+        f"use {name}={spelling(reference)}" if name else f"use {spelling(reference)}",
+        op=users[0] if users else "", attribute=name, reference_value=reference, candidate_value=number,
     )  # fmt: skip
     return Hypothesis(cause, partial(_with_constant, program, value, number))
 

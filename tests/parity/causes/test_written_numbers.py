@@ -92,3 +92,14 @@ def test_a_tiny_number_is_not_1_less_1() -> None:
     assert is_written(0.1, {0.9})
     assert is_written(0.75, {4.0})
     assert is_written(1e-3, {0.999})
+
+
+def test_the_eps_of_a_norm_that_is_written_out_has_its_name() -> None:
+    def norm(x: Tensor) -> Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        return centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + 1e-3)
+
+    (cause,) = causes(lambda x: functional.layer_norm(x, [3]), norm)
+    assert cause.summary == "eps, the number in add, is 0.001 in the candidate, 1e-05 in the reference"
+    assert (cause.attribute, cause.reference_value, cause.candidate_value) == ("eps", 1e-5, 1e-3)
+    assert cause.fix == "use eps=1e-05"
