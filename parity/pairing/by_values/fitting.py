@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ....runtime.errors import CellbridgeError
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Value
-from ...correspondence.distances import EXACT, ROUNDED, distance
+from ...correspondence.distances import EXACT, ROUNDED, Arrays, distance
 from ...sides.records import Array, Key
 from .anchors import find_anchors
 from .candidates import Places
@@ -122,7 +122,7 @@ def _place(
         missing = [tensor for tensor in tensors if tensor not in known.of]
         finder = ViewFinder(file, in_any_order=in_any_order)
         in_views = finder.at_origins(known.of)
-        in_parts, stacks = _rewritten_tensors(finder, missing, number > 0, is_right)
+        in_parts, stacks, lacking = _rewritten_tensors(finder, missing, number > 0, is_right)
         views = _behind_joined(list(finder.views.values()), in_parts, finder.agreeing)
         supposed = finder.supposed | {value for stack in stacks for value in (stack.tensor, *stack.restored)}
         joined = [*in_parts.values(), *stacks]
@@ -136,7 +136,7 @@ def _place(
         anchors = find_anchors(file, tensors, parameters, moves.cells)
         proposed = {tensor: whole.tensor for tensor, whole in in_parts.items()}
         places = PlaceFinder(
-            file, tensors, ends(file.flat.program), known, proposed, anchors, moves.ends, supposed
+            file, tensors, ends(file.flat.program), known, proposed, anchors, moves.ends, supposed, lacking
         ).find()
         kept = set(places.of.values())
         used = used_views(views, kept)
@@ -218,8 +218,8 @@ def _is_tensor(file: FileValues, value: Value, tensors: Sequence[Crossing]) -> b
 
 def _rewritten_tensors(
     finder: ViewFinder, tensors: Sequence[Crossing], is_repeated: bool, is_right: bool
-) -> tuple[dict[Crossing, Joined], list[Joined]]:
-    """Return the tensors that a file has in parts, and those that it may have in turns of a loop.
+) -> tuple[dict[Crossing, Joined], list[Joined], dict[Crossing, list[Arrays]]]:
+    """Return the tensors that a file has in parts, those that it may have in turns of a loop, and lacking parts.
 
     The finder gives views to those that the file has, or may have, in other layouts.
     """
@@ -230,7 +230,8 @@ def _rewritten_tensors(
     stacks = [] if is_repeated or is_right else [stack for tensor in others for stack in parts.suppose(tensor)]
     if not is_repeated or finder.views:
         finder.suppose(others)
-    return in_parts, stacks
+    lacking = {} if is_right else {tensor: parts.lacking(tensor) for tensor in others}
+    return in_parts, stacks, lacking
 
 
 def _behind_joined(

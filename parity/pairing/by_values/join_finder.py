@@ -8,8 +8,8 @@ import numpy as np
 
 from ....runtime.ir.types import Node, Value
 from ....runtime.namespace import Namespace
-from ...correspondence.distances import EXACT, distance
-from ...correspondence.layouts import Layout
+from ...correspondence.distances import EXACT, Arrays, distance
+from ...correspondence.layouts import FEWEST_ELEMENTS, Layout
 from .crossings import Crossing
 from .divided_axes import MOST_STACKED, DivisionFinder
 from .equal_values import last_before_branch
@@ -97,8 +97,22 @@ class JoinFinder:
                         joined_values.append(self._joined(parts, axis, tensor.shape))
         return joined_values
 
-    def _parts(self, tensor: Crossing, axis: int) -> tuple[Value, ...] | None:
-        size = tensor.shape[axis]
+    def lacking(self, tensor: Crossing) -> list[Arrays]:
+        """Return the parts of a tensor that the file lacks beside others that it has: it may compute them wrongly."""
+        lacking: list[Arrays] = []
+        for axis in range(len(tensor.shape)):
+            at = self._known_parts(tensor, axis)
+            self._add_parts(at, tensor, axis, [0])  # the last one, too, where no other one is there
+            start = 0
+            for end, following in [*sorted(at.items()), (tensor.shape[axis], None)]:
+                if at and start < end:
+                    part = [np.take(array, range(start, end), axis) for array in tensor.arrays]
+                    lacking += [part] if part[0].size >= FEWEST_ELEMENTS else []
+                start = end if following is None else end + int(self.file.current(following)[0].shape[axis])
+        return lacking
+
+    def _known_parts(self, tensor: Crossing, axis: int) -> dict[int, Value]:
+        """Return the values that are parts of a tensor, by where they start along an axis."""
         at: dict[int, Value] = {}
         self._add_parts(at, tensor, axis, ())
         count = 0
@@ -106,6 +120,10 @@ class JoinFinder:
             count = len(at)
             ends = [start + int(self.file.current(part)[0].shape[axis]) for start, part in at.items()]
             self._add_parts(at, tensor, axis, ends)
+        return at
+
+    def _parts(self, tensor: Crossing, axis: int) -> tuple[Value, ...] | None:
+        size, at = tensor.shape[axis], self._known_parts(tensor, axis)
         parts: list[Value | None] = []
         sizes: list[int] = []
         width = min((int(self.file.current(part)[0].shape[axis]) for part in at.values()), default=size)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from ....runtime.ir.types import Value
-from ...correspondence.distances import EXACT, ROUNDED, distance
+from ...correspondence.distances import EXACT, ROUNDED, Arrays, distance
 from ...sides.records import INPUT, OUTPUT
 from .anchors import Anchor, divided
 from .candidates import Candidates, Places
@@ -35,6 +35,7 @@ class PlaceFinder:
         anchors: see `find_anchors`.
         ends_of_moved: see `Moves.ends`.
         supposed: values of the program that only a tensor in a supposed layout needs.
+        lacking: parts of tensors that the file lacks beside others that it has.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class PlaceFinder:
         anchors: Mapping[Crossing, Anchor],
         ends_of_moved: Mapping[Crossing, Value],
         supposed: Collection[Value],
+        lacking: Mapping[Crossing, Sequence[Arrays]],
     ) -> None:
         self.file = file
         self.flat = file.flat
@@ -61,7 +63,7 @@ class PlaceFinder:
         self.ends = {tensor: place for tensor, place in fixed.items() if any(k == OUTPUT for _, _, k, _ in tensor.keys)}
         self.places = Places(known.of | fixed, set(known.by_paths), set(known.by_trial))
         self.candidates = Candidates(file, self.tensors, self.places, proposed, anchors)
-        self.trials = Trials(file, self.tensors, self.places.of)
+        self.trials = Trials(file, self.tensors, self.places.of, lacking)
         self.repeated = RepeatedLayers(self.flat)
         for tensor in known.by_trial & known.of.keys():
             self.repeated.add(tensor, known.of[tensor])

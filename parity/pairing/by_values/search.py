@@ -34,7 +34,7 @@ from .layer_order import layer_orders
 from .likely_places import likely_places
 from .merged_factors import without_factors
 from .merged_weights import Merged, without_merged_weights
-from .parameters import ModuleParameters, PairedParameters
+from .parameters import ModuleParameters, PairedParameters, judged_holder
 from .right_cells import wrong_cells
 from .sides import FileSide
 from .uncomputed_weights import computed_weights
@@ -84,19 +84,24 @@ class Search:
         """Return the Cells and parameters in a file's program, which has no boundaries.
 
         If the file is wrong, a value in another order is either what its code does by intent, or the fault: the fewest
-        wrong Cells tell, or the smallest. Where there are as many others without such values, these are.
+        suspects tell, or the smallest. Where there are as many others without such values, these are.
         """
         match = self._match(program)
         if match.cells.is_right or not match.cells.has_orders:
             return match
         without = replace(self, in_any_order=False)._match(program)
-        wrong, wrong_without = self._wrong_cells(match), self._wrong_cells(without)
-        are_parts = all(path in wrong_without or any(is_inside(path, p) for p in wrong_without) for path in wrong)
-        is_closer = len(wrong) == len(wrong_without) and are_parts
-        return match if is_closer or len(wrong) < len(wrong_without) else without
+        suspects, others = self._suspects(match), self._suspects(without)
+        are_parts = all(path in others or any(is_inside(path, p) for p in others) for path in suspects)
+        is_closer = len(suspects) == len(others) and are_parts
+        return match if is_closer or len(suspects) < len(others) else without
 
     def _wrong_cells(self, match: Match) -> set[str]:
         return wrong_cells(self.side_of(match.cells, match.paired), self.records[0])
+
+    def _suspects(self, match: Match) -> set[str]:
+        """Return the wrong Cells, and the others that are judged in these, of which any may be what is wrong."""
+        wrong, judged = self._wrong_cells(match), {call.path for call in match.cells.ownership.calls}
+        return wrong | {path for path in match.cells.ownership.left_out if judged_holder(path, judged) in wrong}
 
     def _match(self, program: Program) -> Match:
         match = self._find(program)

@@ -30,13 +30,24 @@ class Trials:
         file: the values of the file's program.
         tensors: the tensors that cross the module's boundaries, in order.
         places: the places found so far; others may add to them.
+        lacking: parts of tensors that the file lacks beside others that it has.
     """
 
-    def __init__(self, file: FileValues, tensors: Sequence[Crossing], places: Mapping[Crossing, Value]) -> None:
+    def __init__(
+        self,
+        file: FileValues,
+        tensors: Sequence[Crossing],
+        places: Mapping[Crossing, Value],
+        lacking: Mapping[Crossing, Sequence[Arrays]],
+    ) -> None:
         self.count = 0
         self.norms = {tensor: norm_of(tensor.arrays) for tensor in tensors}
         self._file = file
         self._places = places
+        self._targets: dict[Crossing, list[tuple[Arrays, float]]] = {
+            tensor: [(arrays, norm_of(arrays)) for arrays in (tensor.arrays, *lacking.get(tensor, ()))]
+            for tensor in tensors
+        }
 
     def gain(self, tensor: Crossing, value: Value) -> float:
         """Return how many more digits agree in total if a value is replaced by a tensor; -inf if that doesn't run.
@@ -69,12 +80,13 @@ class Trials:
 
     def _most_digits(self, tensor: Crossing, among: Mapping[Value, Arrays], norms: Mapping[Value, float]) -> float:
         """Return the number of digits that the closest of these arrays has in common with a tensor."""
-        similar = (
-            arrays
+        digits = (
+            _digits(arrays, target)
+            for target, norm in self._targets[tensor]
             for value, arrays in among.items()
-            if arrays[0].shape == tensor.shape and is_similar(norms[value], self.norms[tensor])
+            if arrays[0].shape == target[0].shape and is_similar(norms[value], norm)
         )
-        return max((_digits(arrays, tensor.arrays) for arrays in similar), default=0.0)
+        return max(digits, default=0.0)
 
 
 def _digits(arrays: Arrays, truth: Arrays) -> float:
