@@ -53,7 +53,8 @@ def divide_batches(file: FileValues, tensors: Sequence[Crossing], places: Mappin
             same = equal.find(tensor.arrays)
             whole.update(same)
             missing += [] if same else [tensor]
-    cuts = find_cuts(file, missing, [v for v in floating if v not in whole and has_known_sizes(v)])
+    free = [v for v in floating if v in file.fed or v not in whole]
+    cuts = find_cuts(file, missing, [value for value in free if has_known_sizes(value)])
     if not cuts:
         return None
     division = _Division(file, whole, set(places.values()))
@@ -154,7 +155,7 @@ class _Division:
         for operand, own in zip(way.node.inputs, way.operands, strict=True):
             array = None if operand is None else self._array(operand)
             arrays.append(array if array is None or own is None else own.section(array, number))
-        expected = way.cut.section(self._array(way.node.outputs[0]), number)
+        expected = way.cut.section(self.file.values[way.node.outputs[0]][0], number)
         try:
             result = get(way.node.op)(*arrays, **_attributes(way, number))
         except (CellbridgeError, ValueError):  # it doesn't take the sections

@@ -126,7 +126,7 @@ def _place(
         views = _behind_joined(list(finder.views.values()), in_parts, finder.agreeing)
         supposed = finder.supposed | {value for stack in stacks for value in (stack.tensor, *stack.restored)}
         joined = [*in_parts.values(), *stacks]
-        if number and not joined and not views:
+        if number and divided is None and not joined and not views:
             break
         if joined or views:
             whole = with_views(with_joined(program, joined), views)

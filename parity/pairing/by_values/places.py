@@ -8,7 +8,9 @@ first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from ....runtime.ir.types import Value
 from ...correspondence.distances import EXACT, ROUNDED, Arrays, distance
@@ -96,10 +98,40 @@ class PlaceFinder:
 
     def _continue(self) -> bool:
         """Find one more place other than by agreement; return whether there is one."""
+        if self._part():
+            return True
         if self._agrees():
             return self._turn() or self.tried.place_next(everywhere=False)
         by_numbers = self._end() or self.tried.place_next(everywhere=True) or self._anchor()
         return by_numbers or self._turn() or self._match_first() or self._trust()
+
+    def _part(self) -> bool:
+        """Give a tensor the place of a part that the file joins to a wrong value; return whether there is one.
+
+        The module's tensor in the place of that value has it as a part, too.
+        """
+        unplaced, taken = self.candidates.unplaced_numbers(), set(self.places.of.values())
+        for whole, place in self.places.of.items():
+            for part, arrays in self._joined(whole, place) if self.candidates.is_wrong(whole) else ():
+                tensor = next((t for t in unplaced if distance(t.arrays, arrays) <= EXACT), None)
+                if tensor is not None and part not in taken and self.candidates.place(tensor, part):
+                    self.places.by_trial.add(tensor)
+                    return True
+        return False
+
+    def _joined(self, whole: Crossing, place: Value) -> Iterator[tuple[Value, Arrays]]:
+        """Yield the values that the file joins in the place of a tensor, with the part of the tensor that each is."""
+        node = self.flat.program.producers.get(place)
+        if node is None or node.op != "concat" or place.type.sizes != whole.shape:
+            return
+        axis, start = node.attributes["axis"], 0
+        for part in node.inputs:
+            sizes = None if part is None else part.type.sizes
+            if part is None or sizes is None:
+                return
+            end = start + sizes[axis]
+            yield part, [np.take(array, range(start, end), axis) for array in whole.arrays]
+            start = end
 
     def _turn(self) -> bool:
         """Give a tensor of a wrong Cell its place in a turn of a loop, as in another turn; return whether there is one.

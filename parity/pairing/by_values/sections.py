@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....runtime.ir.types import Value
-from ...correspondence.distances import EXACT, distance
+from ...correspondence.distances import EXACT, Arrays, distance
 from ...correspondence.layouts import FEWEST_ELEMENTS, find_layout
 from ...sides.records import Array
 from .crossings import Crossing
@@ -56,6 +56,8 @@ class Cut:
 def find_cuts(file: FileValues, missing: Sequence[Crossing], values: Sequence[Value]) -> dict[Value, Cut]:
     """Return the values of which sections are different tensors, with how they are divided.
 
+    A wrong value is what it is replaced with: a tensor of which the module computes the sections.
+
     Args:
         file: the values of the program.
         missing: the tensors that aren't values themselves.
@@ -66,22 +68,21 @@ def find_cuts(file: FileValues, missing: Sequence[Crossing], values: Sequence[Va
     in_order = sorted(values, key=file.rank.__getitem__)
     # an axis of its own outlives changes of layout, through which sections of another axis can't be followed
     for stacked, value in itertools.product((True, False), in_order):
-        for axis in range(file.values[value][0].ndim):
-            held = _held(file, value, axis, free, stacked=stacked) if value not in cuts else {}
+        arrays = file.current(value)
+        for axis in range(arrays[0].ndim):
+            held = _held(arrays, axis, free, stacked=stacked) if value not in cuts else {}
             if len(held) > 1:
-                cuts[value] = Cut(axis, _ends(list(held), file.values[value][0].shape[axis]))
+                cuts[value] = Cut(axis, _ends(list(held), arrays[0].shape[axis]))
                 free = [tensor for tensor in free if tensor not in held.values()]
     return {value: cut for value, cut in cuts.items() if len(cut.ends) <= MOST_SECTIONS}
 
 
-def _held(
-    file: FileValues, value: Value, axis: int, tensors: Sequence[Crossing], *, stacked: bool
-) -> dict[tuple[int, int], Crossing]:
-    """Return the tensors that a value holds along an axis, by where they start and end; none overlaps another.
+def _held(arrays: Arrays, axis: int, tensors: Sequence[Crossing], *, stacked: bool) -> dict[tuple[int, int], Crossing]:
+    """Return the tensors that arrays hold along an axis, by where they start and end; none overlaps another.
 
     Stacked ones are all those of size 1 along the axis.
     """
-    array = file.values[value][0]
+    array = arrays[0]
     count = array.shape[axis]
     if count < 2 or not array.size:
         return {}
@@ -102,7 +103,7 @@ def _held(
     for tensor, size in possible.items():
         for start, end in _likely_sections(sums, tensor.arrays[0], size):
             is_free = all(end <= first or last <= start for first, last in held)
-            if is_free and _is_section(file.values[value], axis, start, end, tensor):
+            if is_free and _is_section(arrays, axis, start, end, tensor):
                 held[start, end] = tensor
                 break
     return held
