@@ -63,10 +63,18 @@ def _product(division: _Division, node: Node) -> None:
 
 
 def _matmul(division: _Division, node: Node) -> None:
+    """Divide the products with a stack of matrices; a vector is a matrix of one column."""
     x, weight = node.inputs
     assert x is not None
     assert weight is not None
     (output,) = node.outputs
+    if len(weight.shape) == 1 < len(x.shape) and weight in division.static and x not in division.static:
+        matrix = division.add(
+            node, "reshape", (weight,), weight.type.with_shape((*weight.shape, 1)), shape=(*weight.shape, 1)
+        )
+        column = division.add(node, "matmul", (x, matrix), output.type.with_shape((*output.shape, 1)))
+        division.add(node, "reshape", (column,), output, shape=output.shape)
+        return
     count = weight.shape[0]
     is_stacked = len(weight.shape) == len(x.shape) == 3 and x.shape[0] == count and weight in division.static
     is_stacked = is_stacked and x not in division.static and weight not in division.deep

@@ -27,9 +27,9 @@ from .vectors import in_order, same_elements, same_shape
 MOST_AXES = 4
 MOST_SIZES = 3
 """The most sizes of heads for which rows in pairs, and in halves, are tried."""
-Rank = tuple[bool, bool, bool, int, int]
-"""Whether a bias has no counterpart, or is one; whether rows are in another order; whether something else uses the
-result; position of the unit; foldings."""
+Rank = tuple[bool, bool, int, int, int]
+"""Whether a bias has no counterpart, or is one; whether rows are in another order; how much of what uses the result is
+something else; position of the unit; foldings."""
 
 
 class Options:
@@ -256,8 +256,8 @@ class Options:
                         fillings.append(Filling(bias.name, bias_places, numbers if order is None else numbers[order]))
                     fits = is_in_order(self.pieces(unit), self.reference.pieces(part.unit))
                     option = Option(tuple(fillings), part.taken, number > 0 or columns > 0, fits)
-                    is_other = part.role != piece.role
-                    yield (lacking, option.is_reordered, is_other, places_of.setdefault(part.unit, place), deep), option
+                    distance = part.role.distance(piece.role)
+                    yield (lacking, option.is_reordered, distance, places_of.setdefault(part.unit, place), deep), option
 
     def _following(self, unit: Unit) -> list[Node]:
         """Return what uses a unit's result, also after it was moved."""
@@ -346,12 +346,12 @@ class Options:
                     by_elements = by_elements or in_order(trace.places, numbers)
             if by_elements is not None:
                 filling = Filling(trace.name, *by_elements)
-                yield (original.node.op != unit.node.op, False, False, 0, 0), Option((filling,), taken)
+                yield (original.node.op != unit.node.op, False, 0, 0, 0), Option((filling,), taken)
                 continue
             for offer in self.reference.offers(original, trace.signature):
                 for rank, weight in enumerate(same_shape(unit, original, offer.weight, places.shape, entering)):
                     filling = Filling(trace.name, places[inside], weight[inside])
-                    yield (original.node.op != unit.node.op, rank > 0, False, 0, 0), Option((filling,), taken, rank > 0)
+                    yield (original.node.op != unit.node.op, rank > 0, 0, 0, 0), Option((filling,), taken, rank > 0)
 
 
 def _inside(places: Array, numbers: Array) -> tuple[Array, Array]:

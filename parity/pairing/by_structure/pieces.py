@@ -6,8 +6,8 @@ those are that a rotary embedding turns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,8 +17,30 @@ from ...sides.records import Array
 from .network import Network
 from .units import MATRIX, TABLE, Unit
 
-Role = tuple[str, int]
-"""The operation that uses a piece first, and of a product of two pieces which factor it is."""
+
+@dataclass(frozen=True, order=True)
+class Role:
+    """What uses a piece.
+
+    Attributes:
+        op: the operation that uses it first.
+        position: of a product of two pieces, which factor it is.
+        following: the operations that use what that computes, each with one that uses its result: a gate that resets
+            and one that updates differ so.
+    """
+
+    op: str = ""
+    position: int = 0
+    following: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def first(self) -> Role:
+        """The role without what follows, which code may write in another way."""
+        return replace(self, following=())
+
+    def distance(self, other: Role) -> int:
+        """Return 0 if two roles are the same, 1 if they are up to what follows, and 2 if they aren't."""
+        return 0 if self == other else 1 if self.first == other.first else 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +53,7 @@ class Piece:
     """
 
     features: Array
-    role: Role = ("", 0)
+    role: Role = Role()
 
 
 def pieces_of(network: Network, unit: Unit) -> list[Piece]:
@@ -43,8 +65,12 @@ def pieces_of(network: Network, unit: Unit) -> list[Piece]:
 
 def is_in_order(pieces: Sequence[Piece], originals: Sequence[Piece]) -> bool:
     """Whether two products have as many pieces, and what uses them doesn't say that they are in another order."""
+    if len(pieces) != len(originals):
+        return False
     roles, of_originals = ([piece.role for piece in product] for product in (pieces, originals))
-    return len(roles) == len(of_originals) and (roles == of_originals or sorted(roles) != sorted(of_originals))
+    if sorted(roles) != sorted(of_originals):
+        roles, of_originals = ([role.first for role in product] for product in (roles, of_originals))
+    return roles == of_originals or sorted(roles) != sorted(of_originals)
 
 
 def head_sizes(network: Network, unit: Unit) -> list[int]:
@@ -82,7 +108,7 @@ class _Pieces:
         numbers = self.unit.features
         tracked: dict[Value, Array] = {self.unit.output: numbers}
         if self.unit.output in self.network.program.outputs:
-            self._end(numbers, ("result", 0))
+            self._end(numbers, Role("result"))
         start = self.network.rank[self.unit.output]
         for node in self.network.program.nodes[start + 1 :]:
             if any(value in tracked for value in node.inputs if value is not None):
@@ -98,7 +124,7 @@ class _Pieces:
                 features.sort(key=rank.__getitem__)
         groups = [*used, idle] if idle else used
         return [
-            Piece(np.asarray(features, np.int64), next((self.roles[f] for f in features if f in self.roles), ("", 0)))
+            Piece(np.asarray(features, np.int64), next((self.roles[f] for f in features if f in self.roles), Role()))
             for features in sorted(groups, key=min)
         ]
 
@@ -109,11 +135,23 @@ class _Pieces:
         result = self._through(node, numbers)
         if result is None:
             for position, of_operand in numbers.items():
-                self._end(of_operand, (node.op, position if node.op == "matmul" else 0))
+                self._end(of_operand, self._role(node, position))
             return
         tracked[node.outputs[0]] = result
         if node.outputs[0] in self.network.program.outputs:
-            self._end(result, ("result", 0))
+            self._end(result, Role("result"))
+
+    def _role(self, node: Node, position: int) -> Role:
+        paths = {(user.op, after.op) for user in self._users(node) for after in self._users(user)}
+        return Role(node.op, position if node.op == "matmul" else 0, tuple(sorted(paths)))
+
+    def _users(self, node: Node) -> Iterator[Node]:
+        """Yield the nodes that use a node's result, perhaps after it was moved."""
+        for user in self.network.consumers.get(node.outputs[0], []):
+            if get(user.op).traits.moves == "first":
+                yield from self._users(user)
+            else:
+                yield user
 
     def _is_taken_apart(self, node: Node) -> bool:
         """Whether only parts of a node's result are used, perhaps after a function of each element."""
@@ -151,7 +189,7 @@ class _Pieces:
         if node.op in ("add", "sub") and (are_static or self._is_taken_apart(node)):
             return self._broadcast(node, next(iter(numbers.values())))
         if traits.elementwise and len(node.inputs) == 1 and self._is_taken_apart(node):
-            self._set_roles(numbers[0], (node.op, 0))
+            self._set_roles(numbers[0], self._role(node, 0))
             return numbers[0]
         return self._in_norm(node, numbers)
 

@@ -155,12 +155,15 @@ class Walk:
             options = self.options.whole(unit, originals, entering, state.taken)
             if not known and is_sure:
                 options += self.options.zeros(unit) if originals is not known else []
-            fits = any(option.fits and option.taken.isdisjoint(state.taken) for option in options)
             stack = list(self.stack)
             is_guess = not known and unit.kind in (VECTOR, OTHER) and (is_sure or self._follows_guess(unit))
             whole = self._choose(state, Choice(unit, None, state, options, is_guess=is_guess)) if options else None
             if whole is not None and unit.kind == VECTOR and whole.apart > state.apart:
                 whole = self._reordered(state, unit, originals, whole) if entering is not None else whole
+            fresh = frozenset() if whole is None else whole.taken - state.taken
+            fits = any(
+                option.fits and option.taken.isdisjoint(state.taken) and option.taken <= fresh for option in options
+            )
             if whole is not None and fits and whole.apart == state.apart:
                 return whole, True
             stack_of_whole, self.stack = self.stack, stack

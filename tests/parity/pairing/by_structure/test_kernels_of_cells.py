@@ -1,4 +1,4 @@
-"""Recurrent cells with one kernel for data and state, and with a number added to a gate, against torch's."""
+"""Recurrent cells of other libraries, with other kernels, gates and biases, against those of torch."""
 
 from __future__ import annotations
 
@@ -66,3 +66,59 @@ def test_gates_of_joined_data_are_found_where_a_number_is_added_to_one() -> None
         bias = weights[f"{cell}.bias_ih"] + weights[f"{cell}.bias_hh"]
         bias[STATE : 2 * STATE] -= 1
         torch.testing.assert_close(torch.as_tensor(arrays[f"{cell}.bias"]), bias[order])
+
+
+class BothWays(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru = nn.GRU(SIZE, STATE, batch_first=True, bidirectional=True)
+        self.score = nn.Linear(2 * STATE, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        states, _ = self.gru(x)
+        result: Tensor = self.score(states.sin())[..., 0].softmax(1)
+        return result
+
+
+class KerasGRU(nn.Module):
+    """Gates z, r and h."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernel, self.recurrent = (nn.Parameter(torch.zeros(size, 3 * STATE)) for size in (SIZE, STATE))
+        self.bias = nn.Parameter(torch.zeros(2, 3 * STATE))
+
+    def forward(self, x: Tensor, h: Tensor) -> Tensor:
+        x_z, x_r, x_h = (x @ self.kernel + self.bias[0]).chunk(3, 1)
+        h_z, h_r, h_h = (h @ self.recurrent + self.bias[1]).chunk(3, 1)
+        z = torch.sigmoid(x_z + h_z)
+        return z * h + (1 - z) * torch.tanh(x_h + torch.sigmoid(x_r + h_r) * h_h)
+
+
+class KerasBothWays(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead, self.back, self.score = KerasGRU(), KerasGRU(), nn.Parameter(torch.zeros(2 * STATE))
+
+    def forward(self, x: Tensor) -> Tensor:
+        ahead = back = x.new_zeros(len(x), STATE)
+        left: list[Tensor] = []
+        right: list[Tensor] = []
+        for t in range(x.shape[1]):
+            ahead, back = self.ahead(x[:, t], ahead), self.back(x[:, -1 - t], back)
+            left, right = [*left, ahead], [back, *right]
+        states = torch.cat([torch.stack(left, 1), torch.stack(right, 1)], 2)
+        return (states.sin() @ self.score).softmax(1)
+
+
+def test_gates_for_resetting_and_updating_are_told_apart_by_what_uses_them() -> None:
+    reference, candidate = drawn(BothWays(), 0), drawn(KerasBothWays(), 1)
+    arrays = load_by_structure(reference, ModulePort(candidate), (torch.randn(2, 3, SIZE),), {}).arrays
+    weights = reference.state_dict()
+    order = torch.cat([torch.arange(STATE) + STATE * gate for gate in (1, 0, 2)])  # torch's gates are r, z, n
+    for cell, suffix in (("ahead", "l0"), ("back", "l0_reverse")):
+        for name, of in (("kernel", "ih"), ("recurrent", "hh")):
+            assert torch.equal(torch.as_tensor(arrays[f"{cell}.{name}"]), weights[f"gru.weight_{of}_{suffix}"][order].T)
+        biases = torch.stack([weights[f"gru.bias_{of}_{suffix}"][order] for of in ("ih", "hh")])
+        assert torch.equal(torch.as_tensor(arrays[f"{cell}.bias"]), biases)
+    assert torch.equal(torch.as_tensor(arrays["score"]), weights["score.weight"][0])
