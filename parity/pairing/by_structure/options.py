@@ -137,9 +137,9 @@ class Options:
             taken: first elements of the reference's pieces that are used already.
         """
         trace = self.network.trace(unit.operand)
-        if trace is None or unit.kind != MATRIX or unit.bias is not None:
-            return []
-        places = unit.canonical(trace.places)
+        places = None if trace is None else unit.canonical(trace.places)
+        if trace is None or places is None or unit.kind != MATRIX or unit.bias is not None or places.ndim != 2:
+            return []  # a convolution multiplies a neighbourhood
         parts: list[tuple[int, Part]] = []
         for is_turned, originals in enumerate((self.absorbed.before(unit, values), self.absorbed.behind(unit, values))):
             rows, columns = places.shape[::-1] if is_turned else places.shape

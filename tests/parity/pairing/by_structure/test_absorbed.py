@@ -83,3 +83,31 @@ def test_matrices_of_keys_and_values_are_found_where_they_multiply_queries_and_a
     for name, weight in expected.items():
         assert torch.equal(arrays[name], weight), name
     assert not any("no value of the reference enters" in note for note in loading.notes)
+
+
+class First(nn.Module):
+    """A convolution of all rows but the last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(SIZE, SIZE, 3, padding=1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.conv(self.part(x).mT)
+        return result
+
+    def part(self, x: Tensor) -> Tensor:
+        return x[:, :-1]
+
+
+class Last(First):
+    """A fault: all rows but the first."""
+
+    def part(self, x: Tensor) -> Tensor:
+        return x[:, 1:]
+
+
+def test_a_kernel_of_other_data_is_no_such_matrix() -> None:
+    reference, candidate = drawn(First(), 0), drawn(Last(), 1)
+    loading = load_by_structure(reference, ModulePort(candidate), (torch.randn(2, 5, SIZE),), {})
+    assert torch.equal(torch.as_tensor(loading.arrays["conv.weight"]), reference.state_dict()["conv.weight"])
