@@ -40,6 +40,7 @@ ALSO_RIGHT = {
     ("mixtral/dense", "softmax over all experts, not renormalized"): inside(LLAMA, "mlp"),
     ("retnet/recurrent", "q and k exchanged"): inside(LAYERS, "retention"),
     ("nanochat/norm first", "rows in pairs as if turned forwards"): CHAT,
+    ("txl/gathered positions", "biases of content and position exchanged"): inside(LAYERS, "dec_attn"),
 }
 
 FAULTS = [
