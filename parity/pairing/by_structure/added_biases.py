@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ....runtime.ir.types import Value
+from ....runtime.ir.types import Node, Value
 from ....runtime.ops.registry import get
 from ...sides.records import Array
 from .network import Network
@@ -66,6 +66,19 @@ class AddedBiases:
                     units_by_value.setdefault(value, []).append((unit, features))
         return units_by_value
 
+    def _through(self, node: Node, features: Array) -> Array | None:
+        """Return the features in a node's result; None if it does anything but move them, or add data to them."""
+        shape = tuple(int(str(dim)) for dim in node.outputs[0].shape)
+        if node.op == "add" and shape == features.shape:
+            return features
+        if node.op == "take" and node.attributes["axis"] % features.ndim < features.ndim - 1:
+            first = features.take([0], node.attributes["axis"])
+            is_same = len(shape) == features.ndim and np.array_equal(np.broadcast_to(first, features.shape), features)
+            return np.broadcast_to(first, shape) if is_same else None
+        if len(node.inputs) == 1 and get(node.op).traits.moves == "first":
+            return self.network.moved(node, {0: features}, [None])
+        return None
+
     def _moved(self, unit: Unit) -> Features:
         features: Features = {unit.output: unit.features}
         values = [unit.output]
@@ -73,8 +86,9 @@ class AddedBiases:
             following = [node for value in values for node in self.network.consumers.get(value, [])]
             values = []
             for node in following:
-                (value, *others) = node.inputs
-                if value in features and not others and get(node.op).traits.moves == "first":
-                    features[node.outputs[0]] = self.network.moved(node, {0: features[value]}, [None])
+                value = next(v for v in node.inputs if v in features)
+                moved = self._through(node, features[value])
+                if moved is not None:
+                    features[node.outputs[0]] = moved
                     values.append(node.outputs[0])
         return features

@@ -25,6 +25,7 @@ from ..by_values.crossings import other_sample
 from ..by_values.flat import without_boundaries
 from ..by_values.written_scans import with_scans_written_out
 from .describing import describe
+from .gathered_data import gathers_products, with_columns_as_matrices, with_products_before_gathers
 from .joined_constants import with_constants_apart
 from .joined_data import with_products_apart
 from .joined_layers import with_layers_apart
@@ -197,7 +198,15 @@ def _networks(reference: Port, candidate: Port, samples: list[Arguments]) -> lis
         programs = [with_steps(program) for program in programs]
     if transposed_in(programs[0]) != transposed_in(programs[1]):
         programs = [with_zeros_between(program) for program in programs]
-    for with_parts in (with_norms_apart, with_constants_apart, with_products_apart, with_stacks_apart):
+    if any(gathers_products(program) for program in programs):
+        programs = [with_columns_as_matrices(program) for program in programs]
+    for with_parts in (
+        with_norms_apart,
+        with_constants_apart,
+        with_products_apart,
+        with_stacks_apart,
+        with_products_before_gathers,
+    ):
         programs = [with_parts(*programs), with_parts(*reversed(programs))]
     return [_network(name, p, samples) for name, p in zip(("reference", "candidate"), programs, strict=True)]
 
