@@ -5,7 +5,7 @@ from __future__ import annotations
 from fixtures.planted_faults.cases import ANY_NAME
 from fixtures.planted_faults.port_edits import fault, inside
 
-from .kinds import BOTH, weight
+from .kinds import ANY_KIND, BOTH, weight
 
 H = "transformer.h.0 transformer.h.1"
 BERT = "encoder.layer.0 encoder.layer.1"
@@ -28,6 +28,8 @@ NEOX = "gpt_neox.layers.0 gpt_neox.layers.1"
 OPT = "model.decoder.layers.0 model.decoder.layers.1"
 CHAT = inside("h.0 h.1", "attn")
 ALBERT = "encoder.albert_layer_groups.0.albert_layers.0"
+BLOOM = "transformer.h.0 transformer.h.1"
+PHI = "model.layers.0 model.layers.1"
 
 ALSO_RIGHT = {
     ("gpt2/split", "q and k exchanged"): inside(H, "attn"),
@@ -41,6 +43,9 @@ ALSO_RIGHT = {
     ("retnet/recurrent", "q and k exchanged"): inside(LAYERS, "retention"),
     ("nanochat/norm first", "rows in pairs as if turned forwards"): CHAT,
     ("txl/gathered positions", "biases of content and position exchanged"): inside(LAYERS, "dec_attn"),
+    ("bloom/distances", "slopes one step too large"): "transformer",
+    ("bloom/distances", "q, k and v as three blocks"): inside(BLOOM, "self_attention"),
+    ("phi/fused", "k and v exchanged"): inside(PHI, "self_attn"),
 }
 
 FAULTS = [
@@ -195,4 +200,14 @@ FAULTS = [
     weight("mla/absorbed", "rotary rows of keys as halves", inside(LLAMA, "self_attn.kv_a_proj_with_mqa"),
            "down[KV_RANK:],", "down[KV_RANK:].unflatten(0, (-1, 2)).transpose(0, 1).flatten(0, 1),",
            "order|permut|row|interleav|exchange"),
+    fault("bloom/distances", "slopes one step too large", inside(BLOOM, "self_attention"),
+          "2.0 ** (-8.0 / HEADS * torch.arange(1, HEADS + 1))", "2.0 ** (-8.0 / HEADS * torch.arange(HEADS))", "slopes",
+          "slope|constant|table|buffer|pow|alibi|mul|number|value|add", kind=ANY_KIND),
+    weight("bloom/distances", "q, k and v as three blocks", inside(BLOOM, "self_attention.query_key_value"),
+           ".unflatten(0, (HEADS, 3, SIZE)).unbind(1)", ".unflatten(0, (3, HEADS, SIZE)).unbind(0)",
+           "order|permut|row|interleav|exchange|block|split"),
+    fault("phi/fused", "exact gelu", inside(PHI, "mlp.activation_fn"), "self.fc2(new_gelu(self.fc1(x)))",
+          "self.fc2(nn.functional.gelu(self.fc1(x)))", "gelu", "gelu|erf|tanh", kind=ANY_KIND),
+    weight("phi/fused", "k and v exchanged", f"{inside(PHI, 'self_attn.k_proj')} {inside(PHI, 'self_attn.v_proj')}",
+           "for n in \"qkv\"])", "for n in \"qvk\"])", ("order|permut|row|exchange|has the values",)),
 ]  # fmt: skip

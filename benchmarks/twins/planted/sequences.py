@@ -22,6 +22,8 @@ ALSO_RIGHT = {
     ("seq2seq/keras gru", "columns of word and context exchanged"): ".",
     ("dlrm/one table", "pairs above the diagonal"): "top_l.0",
     ("dlrm/one table", "columns not brought in order"): ".",
+    ("sage/adjacency", "neighbours first"): "convs.0 convs.1 convs.2",
+    ("nerf/added", "columns of the points not brought in order"): ".",
 }
 
 FAULTS = [
@@ -88,4 +90,19 @@ FAULTS = [
            "    state[\"top1.weight\"] = "
            "torch.cat([w[\"top_l.0.weight\"][:, SIZE:], w[\"top_l.0.weight\"][:, :SIZE]], 1)\n", "",
            "order|permut|roll|shift|exchange|columns|concat"),
+    fault("wav2vec2/fused", "padding at the other end", "encoder.pos_conv_embed", "(2, 1)", "(1, 2)", "padding",
+          "pad|slice|shift", kind=ANY_KIND),
+    weight("wav2vec2/fused", "norm over other axes", "encoder.pos_conv_embed", "v.norm(dim=(0, 1), keepdim=True)",
+           "v.norm(dim=(1, 2), keepdim=True)", "norm|scale|axes"),
+    fault("sage/adjacency", "sum instead of mean", "convs.0 convs.1 convs.2",
+          "mean = count / count.sum(1, keepdim=True).clamp(min=1)", "mean = count", "mean", "mean|div|sum|count",
+          kind=BOTH),
+    weight("sage/adjacency", "neighbours first", " ".join(f"convs.{i}.lin_{side}" for i in range(3) for side in "lr"),
+           "torch.cat([w[f\"convs.{i}.lin_r.weight\"], w[f\"convs.{i}.lin_l.weight\"]], 1)",
+           "torch.cat([w[f\"convs.{i}.lin_l.weight\"], w[f\"convs.{i}.lin_r.weight\"]], 1)",
+           ("order|permut|column|exchange|has the values",)),
+    fault("nerf/added", "bands times pi", ".", "2.0 ** torch.arange(count)", "2.0 ** torch.arange(count) * torch.pi",
+          "frequencies", "mul|number|pi|constant|value|band", kind=ANY_KIND),
+    weight("nerf/added", "columns of the points not brought in order", "pts_linears.4", "joined[:, :n][:, points]",
+           "joined[:, :n]", "order|permut|column|exchange|layout"),
 ]  # fmt: skip

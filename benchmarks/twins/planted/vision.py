@@ -27,6 +27,18 @@ DETR_DECODER = "transformer.decoder.layers.0 transformer.decoder.layers.1"
 DETR_ATTENTIONS = f"{inside(f'{DETR_ENCODER} {DETR_DECODER}', 'self_attn')} {inside(DETR_DECODER, 'multihead_attn')}"
 ASPP = "classifier.0.convs"
 STYLED = "conv1.conv convs.0.conv convs.1.conv"
+SEGFORMER = "segformer.stages.0.blocks.0 segformer.stages.1.blocks.0 segformer.stages.1.blocks.1"
+SEGFORMER_NORMS = " ".join(
+    [f"segformer.stages.{s}.{name}" for s in (0, 1) for name in ("patch_embeddings.layer_norm", "layer_norm")]
+    + [inside(SEGFORMER, "layernorm_before"), inside(SEGFORMER, "layernorm_after")]
+    + ["segformer.stages.0.blocks.0.attention.sequence_reduction.layer_norm"]
+)
+REGNET = " ".join(f"regnet.encoder.stages.{place}" for place in ("0.layers.0", "1.layers.0", "1.layers.1"))
+REGNET_UNITS = [
+    "regnet.embedder.embedder",
+    *(f"regnet.encoder.stages.{s}.layers.0.shortcut" for s in (0, 1)),
+    *(f"{layer}.layer.{number}" for layer in REGNET.split() for number in (0, 1, 3)),
+]  # fmt: skip
 
 ALSO_RIGHT = {
     ("cells/vit fused", "q and k exchanged"): inside(VIT, "attention"),
@@ -34,6 +46,7 @@ ALSO_RIGHT = {
     ("adm/by name", "q, k and v not by heads"): inside(ADM_ATTENTIONS, "attention"),
     ("segment/maps", "features joined in the other order"): "decode_head",
     ("dino/folded", "bias not scaled"): BLOCKS,
+    ("segformer/maps", "values before keys"): inside(SEGFORMER, "attention"),
 }
 
 FAULTS = [
@@ -187,4 +200,20 @@ FAULTS = [
            "        state[f\"waves.{i}.real\"], state[f\"waves.{i}.imag\"] = torch.cat([low, high], 1)\n",
            "        state[f\"waves.{i}.real\"], state[f\"waves.{i}.imag\"] = torch.cat([low, high], 1)\n"
            "        state[f\"waves.{i}.imag\"] = -state[f\"waves.{i}.imag\"]\n", "sign|neg|conj|-1"),
+    fault("segformer/maps", "eps", SEGFORMER_NORMS, "torch.rsqrt(var + 1e-5)", "torch.rsqrt(var + 1e-3)", "eps", "eps",
+          ("eps|epsilon", 1e-5, 1e-3)),
+    weight("segformer/maps", "values before keys",
+           f"{inside(SEGFORMER, 'attention.k_proj')} {inside(SEGFORMER, 'attention.v_proj')}",
+           "f\"{source}.attention.k_proj\", f\"{source}.attention.v_proj\"",
+           "f\"{source}.attention.v_proj\", f\"{source}.attention.k_proj\"",
+           ("order|permut|row|exchange|has the values",)),
+    fault("regnet/folded", "hard gate", inside(REGNET, "layer.2.attention.3"), "torch.sigmoid(s)", "F.hardsigmoid(s)",
+          "sigmoid", "sigmoid", kind=ANY_KIND),
+    weight("regnet/folded", "eps of the fold", " ".join(REGNET_UNITS), "running_var\"] + 1e-5)",
+           "running_var\"] + 1e-2)", "eps|scale|running_var|fold"),
+    fault("convlstm/all layers step by step", "1 added to the forget gate", "cell_list.0 cell_list.1",
+          "torch.sigmoid(forget) *", "torch.sigmoid(forget + 1.0) *", "offset", "add|1", kind=BOTH),
+    weight("convlstm/all layers step by step", "gates in the same order", "cell_list.0.conv cell_list.1.conv",
+           "gates = [w[f\"cell_list.{i}.conv.weight\"].chunk(4)[n] for n in (0, 1, 3, 2)]",
+           "gates = [w[f\"cell_list.{i}.conv.weight\"].chunk(4)[n] for n in (0, 1, 2, 3)]", "order|exchange|permut"),
 ]  # fmt: skip
