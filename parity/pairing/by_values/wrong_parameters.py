@@ -81,15 +81,23 @@ def pair_all_parameters(
 
     def put_right(names: Iterable[str]) -> tuple[PairedParameters, set[str]]:
         as_they_are = set(names)
+        kept = {name for of_cell in suspects.values() for name in of_cell} - as_they_are
         while as_they_are:
             again = pair_parameters(program, module, as_they_are)
-            rearranged, arranged = _with_wrong_parameters(again, side_of(again), truth, module)
+            rearranged, arranged = _with_wrong_parameters(again, kept, side_of(again), truth, module)
             if as_they_are <= arranged | again.paired:
                 return rearranged, as_they_are
             as_they_are &= arranged | again.paired  # of the others, numbers decide
         return paired, as_they_are
 
     result, right = put_right(itertools.chain.from_iterable(suspects.values()))
+    # those with rows of the module may be in another order beside weights that others are folded into
+    in_rows = {
+        cell: [name for name in names if name not in paired.program.parameters] for cell, names in suspects.items()
+    }
+    mixed = [rows for cell, rows in in_rows.items() if right.isdisjoint(rows) and len(rows) < len(suspects[cell])]
+    if reordered := put_right(itertools.chain.from_iterable(mixed))[1]:
+        result, right = put_right(reordered | right)
     rest = [names for names in suspects.values() if right.isdisjoint(names)]
     # in a Cell of many parameters the arrangements of all are too many: most often a single one is wrong
     rounds = itertools.islice(itertools.zip_longest(*rest), MOST_ALONE)
@@ -105,14 +113,15 @@ def _network(side: InterpreterSide, truth: Records) -> Network:
 
 
 def _with_wrong_parameters(
-    paired: PairedParameters, side: InterpreterSide, truth: Records, module: ModuleParameters
+    paired: PairedParameters, kept: Collection[str], side: InterpreterSide, truth: Records, module: ModuleParameters
 ) -> tuple[PairedParameters, set[str]]:
     """Return the parameters with those paired, too, that make a wrong Cell right if they are the module's.
 
-    The second value has the names of these in the file.
+    The second value has the names of these in the file. The parameters `kept` have the numbers that they have.
     """
     lacking = {name: info.data for name, info in module.infos.items() if name not in paired.paired}
-    additional = {name: p for name, p in paired.program.parameters.items() if name not in paired.paired}
+    fixed = {*paired.paired, *kept}
+    additional = {name: p for name, p in paired.program.parameters.items() if name not in fixed}
     if not lacking or not additional:
         return paired, set()
     network = _network(side, truth)
