@@ -80,6 +80,16 @@ class Form:
     what: str
 
 
+FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "exp": np.exp,
+    "log": np.log,
+    "sigmoid": lambda x: np.asarray(0.5 * (1.0 + np.tanh(0.5 * x))),
+    "softplus": lambda x: np.asarray(np.logaddexp(x, np.zeros((), x.dtype))),
+    "tanh": np.tanh,
+}
+"""Functions that one network may compute from a tensor where the other holds the result, each a form by itself."""
+
+
 def _function(compute: Callable[[Array], Array]) -> Form:
     return Form((1, 1), _NONE, _NONE, lambda arrays, numbers: compute(arrays[0]), "a tensor")
 
@@ -97,11 +107,7 @@ FORMS: dict[str, Form] = {
     "lora": Form((3, 3), frozenset({"times"}), _NONE, _low_rank, "a matrix, and lora_B and lora_A"),
     "sum": Form((2, 8), _NONE, frozenset({"plus"}), _sum, "tensors of one shape, or of shapes that are broadcast"),
     "affine": Form((1, 1), _NONE, frozenset({"times", "plus"}), _affine, "a tensor"),
-    "exp": _function(np.exp),
-    "log": _function(np.log),
-    "sigmoid": _function(lambda x: np.asarray(0.5 * (1.0 + np.tanh(0.5 * x)))),
-    "softplus": _function(lambda x: np.asarray(np.logaddexp(x, np.zeros((), x.dtype)))),
-    "tanh": _function(np.tanh),
+    **{name: _function(compute) for name, compute in FUNCTIONS.items()},
     "zeros": Form((1, 1), _NONE, _NONE, _zeros, "a tensor with as many rows"),
 }  # fmt: skip
 

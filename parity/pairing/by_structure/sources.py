@@ -7,12 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...sides.records import Array
-from ...weights.computed import Computed
+from ...weights.computed import FUNCTIONS, Computed
 from .network import Network, Signature, Trace
 
 Source = str | Computed
-FUNCTIONS = ("exp", "log", "sigmoid", "softplus", "tanh")
-"""Functions by which a network computes a number that a port may hold as it is, such as a rate from its logarithm."""
 INVERSES = {"exp": "log"}
 
 

@@ -242,6 +242,8 @@ ROOT = Path(__file__).parents[3]
 MOST_NAMES = 4
 LISTS = {
     "converter/cell_source/forms/__init__.py": "ops that no operator of Cells computes, with the reason",
+    "parity/pairing/by_structure/joined_layers.py": "layers of images that heads call for joined samples; "
+    "one that isn't listed only isn't divided",
 }
 """Files with a longer list of ops than a rule needs for a pattern, and why it is no trait."""
 
