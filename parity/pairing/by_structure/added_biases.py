@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from ....runtime.ir.types import Node, Value
-from ....runtime.ops.registry import get
 from ...sides.records import Array
 from .network import Network
+from .rewriting import shape_of
 from .units import MATRIX, Unit, without_copies
 
 Features = dict[Value, Array]
@@ -67,17 +67,13 @@ class AddedBiases:
         return units_by_value
 
     def _through(self, node: Node, features: Array) -> Array | None:
-        """Return the features in a node's result; None if it does anything but move them, or add data to them."""
-        shape = tuple(int(str(dim)) for dim in node.outputs[0].shape)
-        if node.op == "add" and shape == features.shape:
-            return features
+        """Return the features in a node's result, also of one that gathers rows; None if it does anything else."""
         if node.op == "take" and node.attributes["axis"] % features.ndim < features.ndim - 1:
+            shape = shape_of(node.outputs[0])
             first = features.take([0], node.attributes["axis"])
             is_same = len(shape) == features.ndim and np.array_equal(np.broadcast_to(first, features.shape), features)
             return np.broadcast_to(first, shape) if is_same else None
-        if len(node.inputs) == 1 and get(node.op).traits.moves == "first":
-            return self.network.moved(node, {0: features}, [None])
-        return None
+        return self.network.features_behind(node, features)
 
     def _moved(self, unit: Unit) -> Features:
         features: Features = {unit.output: unit.features}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ....runtime.ir.types import Node, Value
-from ....runtime.ops.registry import get
 from ...sides.records import Array
 from .network import Network
 from .pieces import Piece
@@ -26,7 +25,7 @@ def number_added(network: Network, unit: Unit, piece: Piece) -> float | None:
             number = _number(network, node, value)
             if number is not None and present == wanted:
                 return number
-            moved = None if present.isdisjoint(wanted) else _moved(network, node, value, features[value])
+            moved = None if present.isdisjoint(wanted) else network.features_behind(node, features[value])
             if moved is not None:
                 features[node.outputs[0]] = moved
                 values.append(node.outputs[0])
@@ -39,12 +38,3 @@ def _number(network: Network, node: Node, value: Value) -> float | None:
         return None
     constant = network.static_array(others[0], {}, {})
     return float(constant.reshape(-1)[0]) if constant.size == 1 else None
-
-
-def _moved(network: Network, node: Node, value: Value, features: Array) -> Array | None:
-    """Return the features in a node's result; None if it does anything but move them, or add other data."""
-    if node.op == "add" and node.outputs[0].shape == features.shape:
-        return features
-    if get(node.op).traits.moves == "first" and len(node.inputs) == 1:
-        return network.moved(node, {0: features}, [None])
-    return None

@@ -20,7 +20,7 @@ from ...sides.records import Array
 from .elementary import elementary
 from .learned_inputs import NUMBERS, with_learned_inputs
 from .lookups import with_lookups
-from .rewriting import consumers_of, static_values
+from .rewriting import consumers_of, shape_of, static_values
 from .written_norms import with_norms_in_one_form
 from .written_sums import with_sums_at_layers
 from .zeros import WithoutZeros
@@ -189,11 +189,24 @@ class Network:
             if position in numbered:
                 operands.append(numbered[position] + 1.0)
             elif value is not None and is_floating(value.dtype):
-                operands.append(np.zeros([int(str(dim)) for dim in value.shape]))
+                operands.append(np.zeros(shape_of(value)))
             else:
                 operands.append(others[position])
         result = self.apply(node, operands)[0]
         return np.where(np.isfinite(result) & (result > 0), result, 0.0).astype(np.int64) - 1
+
+    def features_behind(self, node: Node, features: Array) -> Array | None:
+        """Return the features in a node's result; None if it does anything but move them, or add data to them.
+
+        Args:
+            node: a node that uses the features.
+            features: the number of the feature that each element of its operand is one of.
+        """
+        if node.op == "add" and shape_of(node.outputs[0]) == features.shape:
+            return features
+        if len(node.inputs) == 1 and get(node.op).traits.moves == "first":
+            return self.moved(node, {0: features}, [None])
+        return None
 
     def run(self) -> list[dict[Value, Array]]:
         """Return all values that depend on the inputs, on each sample."""

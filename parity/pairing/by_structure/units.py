@@ -10,7 +10,7 @@ import numpy as np
 from ....runtime.ir.types import Node, Value
 from ...sides.records import Array
 from .network import Network
-from .rewriting import VECTORS
+from .rewriting import VECTORS, shape_of
 
 MATRIX, TABLE, VECTOR, OTHER = "matrix", "table", "vector", "other"
 
@@ -85,7 +85,7 @@ class Unit:
     @property
     def features(self) -> Array:
         """The number of the feature that each element of what the unit computes is one of."""
-        shape = [int(str(dim)) for dim in self.output.shape]
+        shape = shape_of(self.output)
         along = [1] * len(shape)
         along[self.feature_axis] = -1
         return np.broadcast_to(np.arange(self.size).reshape(along), shape)
