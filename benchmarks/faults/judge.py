@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cellbridge.parity.results.cell_report import is_inside
 from fixtures.planted_faults.cases import ANY_NAME, UNKNOWN, Case, Either
 
 from .tools.finding import Finding
@@ -21,7 +22,7 @@ class Verdict:
     Attributes:
         found: it says that the two differ.
         placed: it accuses the Cells that are wrong and no others.
-        innocent: number of Cells that it accuses and that aren't wrong.
+        innocent: number of Cells that it accuses without reason; see `innocent`.
         cause: the first cause that it names for each wrong Cell is true, and all that is wrong is named so; None where
             no cause is expected.
         explained: its texts for the wrong Cells contain the words of the true cause.
@@ -40,9 +41,9 @@ def judge(case: Case, finding: Finding) -> Verdict:
     """Return how right a finding on a case is."""
     accused = finding.accused
     true = set(case.cells)
-    innocent = len(set(accused) - true) if accused is not None and (true or not case.is_fault) else 0
+    accused_wrongly = len(innocent(accused, true)) if accused is not None and (true or not case.is_fault) else 0
     if not case.is_fault:
-        return Verdict(finding.found, None, innocent, None, None, None)
+        return Verdict(finding.found, None, accused_wrongly, None, None, None)
     placed = accused == true if case.cells else None
     faults_of_one = max(1, len(case.expected) - len(case.cells) + 1)  # two faults may be in one Cell
     first = [cause for causes in _of(case, finding.causes) for cause in causes[:faults_of_one]]
@@ -51,9 +52,22 @@ def judge(case: Case, finding: Finding) -> Verdict:
     cause_is_right = right if case.expected else None
     texts = " ".join(text for texts in _of(case, finding.texts) for text in texts).lower()
     explained = bool(texts) and contains(texts, case.words) if case.words else None
-    return Verdict(
-        finding.found, placed if finding.found else False, innocent, cause_is_right, explained, _side(case, first)
-    )
+    placed = placed if finding.found else False
+    return Verdict(finding.found, placed, accused_wrongly, cause_is_right, explained, _side(case, first))
+
+
+def innocent(accused: Collection[str], wrong: Collection[str]) -> set[str]:
+    """Return the Cells that are accused without reason.
+
+    A fault is the reason for the smallest accused Cell that holds it. If that isn't the Cell that is wrong, the fault
+    isn't placed, but the Cell isn't innocent: what it computes is wrong.
+
+    Args:
+        accused: paths of the Cells that are accused.
+        wrong: paths of the smallest Cells that hold a fault.
+    """
+    around = ([path for path in accused if path == cell or is_inside(cell, path)] for cell in wrong)
+    return {*accused} - {max(paths, key=len) for paths in around if paths}
 
 
 def _of(case: Case, by_cell: Mapping[str, Sequence[Any]]) -> list[Sequence[Any]]:

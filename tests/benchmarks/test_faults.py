@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.faults import table
 from benchmarks.faults.__main__ import select
-from benchmarks.faults.judge import judge, matches
+from benchmarks.faults.judge import innocent, judge, matches
 from benchmarks.faults.outcomes import run
 from benchmarks.faults.tools.finding import Finding
 from fixtures.planted_faults import catalogue
@@ -100,6 +100,16 @@ def test_a_place_is_right_if_nothing_else_is_accused() -> None:
     verdict = judge(_case(EPS), Finding(True, frozenset(["a", "b"])))
     assert (verdict.found, verdict.placed, verdict.innocent) == (True, False, 1)
     assert judge(_case(EPS), Finding(True, frozenset("a"), texts={"a": ["another EPS"]})).explained
+
+
+def test_a_fault_is_the_reason_for_the_smallest_accused_cell_around_it_alone() -> None:
+    assert innocent(["a", "b.c"], ["a", "b.c"]) == set()
+    assert innocent(["a", "b"], ["a", "b.c"]) == set()
+    assert innocent(["", "a"], ["a", "b.c"]) == set()
+    assert innocent(["", "b", "b.c"], ["b.c"]) == {"", "b"}
+    assert innocent(["b", "b.d", "bc"], ["b.c"]) == {"b.d", "bc"}
+    assert innocent([""], []) == {""}
+    assert judge(_case(EPS, cells=("b.c",)), Finding(True, frozenset(["b"]))).placed is False
 
 
 def test_the_table_counts_and_has_80_columns() -> None:
