@@ -1,0 +1,227 @@
+"""What each tensor of a checkpoint is made of: derived by values, and by names where values can't tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ....runtime.errors import UsageError
+from ..arrangements import Array
+from ..assembly import Assembly, as_matrix
+from ..readers.tensor import StoredCheckpoint
+from .agreement import NOTHING, Agreement, agreement
+from .joins import Join, SliceIndex, joins
+from .moments import Sketch, WholeIndex, sketch, tolerance
+from .names import NameGuide
+from .precisions import relative_error
+from .reordering import reorderings
+from .vectors import VectorIndex, vector_joins
+
+ERRORS = tuple(map(relative_error, ("bfloat16", "float8_e4m3fn")))
+"""Relative errors of elements that are tried where no numbers are as near as the dtypes say: they were rounded."""
+
+
+MOST_ALIKE = 8
+"""The most tensors with the same moments that are tried."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a tensor is made of.
+
+    Attributes:
+        join: how.
+        agreement: how well the values agree, of the rows that come from somewhere.
+        equals: names of other tensors that are equal to the single source.
+    """
+
+    join: Join
+    agreement: Agreement
+    equals: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the tensors that it is made of."""
+        return self.join.assembly.names
+
+
+@dataclass
+class Derivation:
+    """What became of the tensors of a checkpoint in another.
+
+    Attributes:
+        before: sketches of the tensors of the first checkpoint.
+        after: sketches of those of the second.
+        origins: what each tensor of the second is made of, by name; those that come from nowhere are left out.
+    """
+
+    before: Mapping[str, Sketch]
+    after: Mapping[str, Sketch]
+    origins: dict[str, Origin] = field(default_factory=dict)
+
+    @property
+    def unknown(self) -> list[str]:
+        """Names of the tensors of the second checkpoint that come from nowhere."""
+        return [name for name in self.after if name not in self.origins]
+
+    @property
+    def unused(self) -> list[str]:
+        """Names of the tensors of the first checkpoint of which nothing is made."""
+        used = {name for origin in self.origins.values() for name in (*origin.sources, *origin.equals)}
+        return [name for name in self.before if name not in used]
+
+
+def derive(before: StoredCheckpoint, after: StoredCheckpoint, advance: Callable[[], None] = lambda: None) -> Derivation:
+    """Derive what the tensors of `after` are made of.
+
+    Args:
+        before: the checkpoint that was converted.
+        after: what it was converted to.
+        advance: is called for each tensor that was read or looked for.
+
+    Raises:
+        UsageError: a tensor can't be read.
+    """
+
+    def sketches(checkpoint: StoredCheckpoint) -> Iterator[tuple[str, Sketch]]:
+        for name, tensor in checkpoint.tensors.items():
+            yield name, sketch(tensor)
+            advance()
+
+    result = Derivation(dict(sketches(before)), dict(sketches(after)))
+    search = _Search(result)
+    by_values = [name for name, of_tensor in result.after.items() if not of_tensor.is_constant]
+    for name in by_values:
+        search.look_for(name)
+        advance()
+    for name in result.after:
+        if name not in by_values:
+            search.look_for_constant(name)
+            advance()
+    return result
+
+
+class _Search:
+    def __init__(self, result: Derivation) -> None:
+        self.result = result
+        self.guide = NameGuide()
+        varied = {name: s for name, s in result.before.items() if not s.is_constant}
+        self.slices = SliceIndex(varied)
+        self.vectors = VectorIndex(varied)
+        self.wholes = WholeIndex(result.before.values())
+        self.coarsest = max((s.error for s in result.before.values()), default=0.0)
+
+    def look_for(self, name: str) -> None:
+        """Find what a tensor whose elements aren't all equal is made of."""
+        target = self.result.after[name]
+        for error in sorted({max(target.error, self.coarsest), *ERRORS}):
+            if origin := self._by_analogy(target, error) or self._whole(target, error) or self._joined(target, error):
+                self._settle(name, origin)
+                return
+
+    def look_for_constant(self, name: str) -> None:
+        """Find what a tensor whose elements are all equal is made of: values can't tell, so names must."""
+        target = self.result.after[name]
+        origin = self._by_analogy(target, 0.0)
+        if origin is None:
+            alike = [s for s in self.wholes.of_size(target.tensor.size) if s.is_constant]
+            for source in self._by_names(target, alike):
+                shape = target.tensor.shape
+                join = Join(Assembly((source.tensor.name,), None if source.tensor.shape == shape else shape))
+                if origin := self._confirmed(target, join, 0.0):
+                    break
+        if origin is not None:
+            self._settle(name, origin)
+
+    def _settle(self, name: str, origin: Origin) -> None:
+        self.result.origins[name] = origin
+        self.guide.add(name, origin.join.assembly)
+
+    def _by_names(self, target: Sketch, sources: Sequence[Sketch]) -> list[Sketch]:
+        """Return the likeliest sources by their names, the likeliest first."""
+        taken = {source for origin in self.result.origins.values() for source in origin.sources}
+        name = target.tensor.name
+
+        def likeness(source: Sketch) -> tuple[int, ...]:
+            return *self.guide.likeness(name, source.tensor.name), source.tensor.name not in taken
+
+        return sorted(sources, key=likeness, reverse=True)[:MOST_ALIKE]
+
+    def _by_analogy(self, target: Sketch, error: float) -> Origin | None:
+        """Return what a tensor is made of if it is as in another layer, or as its neighbour."""
+        for assembly in self.guide.analogies(target.tensor.name):
+            if not all(name in self.result.before for name in assembly.all_names):
+                continue
+            sources = [self.result.before[name] for name in assembly.all_names]
+            if sum(s.tensor.size for s in sources) < target.tensor.size and assembly.rows is None:
+                continue
+            if origin := self._confirmed(target, Join(assembly), error):
+                return self._with_equals(origin)
+        return None
+
+    def _whole(self, target: Sketch, error: float) -> Origin | None:
+        """Return the tensor that has the same elements as the target, in whatever order."""
+        most = tolerance(error)
+        for source in self._by_names(target, self.wholes.find(target, most)):
+            for assembly in reorderings(source, target, most):
+                if origin := self._confirmed(target, Join(assembly), error):
+                    return self._with_equals(origin)
+        return None
+
+    def _with_equals(self, origin: Origin) -> Origin:
+        """Return an origin with the tensors that are equal to its single source."""
+        if len(origin.sources) > 1:
+            return origin
+        source = self.result.before[origin.sources[0]]
+        same = (s for s in self.wholes.find(source, 0.0) if s is not source and _are_equal(s, source))
+        return replace(origin, equals=tuple(s.tensor.name for s in same))
+
+    def _joined(self, target: Sketch, error: float) -> Origin | None:
+        is_vector = target.tensor.size == max((*target.tensor.shape, 1))
+        most = tolerance(error)
+        possible: Iterable[Join] = joins(target, self.slices, most)
+        if is_vector:
+            possible = (*possible, *vector_joins(target, self.vectors, most))
+        for join in possible:
+            if origin := self._confirmed(target, join, error):
+                return origin
+        return None
+
+    def _confirmed(self, target: Sketch, join: Join, error: float) -> Origin | None:
+        result = self._agreement(target, join, error)
+        return Origin(join, result) if result.holds else None
+
+    def _agreement(self, target: Sketch, join: Join, error: float) -> Agreement:
+        sources = [self.result.before[name].tensor for name in join.assembly.names]
+        dtype = max((source.dtype for source in sources), key=relative_error)
+        if join == Join(Assembly((sources[0].name,))):  # a large tensor needn't fit into memory
+            if sources[0].shape != target.tensor.shape:
+                return NOTHING
+            return agreement(sources[0].read_rows, target.tensor, dtype, error)
+        try:
+            array = join.assembly.assemble({source.name: source.read() for source in sources})
+        except UsageError:  # what an analogy says doesn't fit the shapes
+            return NOTHING
+        if array.shape != target.tensor.shape:
+            return NOTHING
+        if join.unknown or join.padding:
+            array = _with_rows(array, target.tensor.read(), join)
+        rows = array.reshape(1) if array.ndim == 0 else array
+        return agreement(lambda start, stop: rows[start:stop], target.tensor, dtype, error)
+
+
+def _with_rows(array: Array, actual: Array, join: Join) -> Array:
+    """Return an array with the rows of the actual one that come from nowhere, and zeros where it is padded."""
+    axes = join.assembly.axes
+    matrix, own = (as_matrix(each, axes).astype(np.float64) for each in (array, actual))
+    matrix[list(join.unknown)] = own[list(join.unknown)]
+    matrix[list(join.padding)] = 0.0
+    order = (*axes, *(axis for axis in range(array.ndim) if axis not in axes))
+    return matrix.reshape([array.shape[axis] for axis in order]).transpose(np.argsort(order))
+
+
+def _are_equal(first: Sketch, second: Sketch) -> bool:
+    same = first.tensor.shape == second.tensor.shape and np.array_equal(first.whole.sums, second.whole.sums)
+    return bool(same) and np.array_equal(first.tensor.read(), second.tensor.read())

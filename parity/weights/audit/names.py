@@ -1,0 +1,82 @@
+"""What names say where values can't: of equal tensors, the partner beside those of its neighbours is meant."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from ..assembly import Assembly
+
+_NUMBER = re.compile(r"\d+")
+
+
+def parent_of(name: str) -> str:
+    """Return a name without its last part."""
+    return name.rpartition(".")[0]
+
+
+def last_of(name: str) -> str:
+    """Return the last part of a name."""
+    return name.rpartition(".")[2]
+
+
+def kind_of(name: str) -> str:
+    """Return a name with `*` for each number: what the names of all layers have in common."""
+    return _NUMBER.sub("*", name)
+
+
+def numbers_of(name: str) -> list[str]:
+    """Return the numbers in a name."""
+    return _NUMBER.findall(name)
+
+
+@dataclass
+class NameGuide:
+    """What is known of names from the tensors of which it is known what they are made of."""
+
+    assemblies: dict[str, Assembly] = field(default_factory=dict)
+    _parents: dict[str, Counter[str]] = field(default_factory=dict)
+    _lasts: dict[str, Counter[str]] = field(default_factory=dict)
+    _of_kind: dict[str, str] = field(default_factory=dict)
+    _of_parent: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, name: str, assembly: Assembly) -> None:
+        """Learn what a tensor is made of."""
+        self.assemblies[name] = assembly
+        self._of_kind[kind_of(name)] = name
+        self._of_parent.setdefault(parent_of(name), []).append(name)
+        for source in assembly.all_names:
+            self._parents.setdefault(parent_of(name), Counter())[parent_of(source)] += 1
+            self._lasts.setdefault(last_of(name), Counter())[last_of(source)] += 1
+
+    def likeness(self, name: str, source: str) -> tuple[int, ...]:
+        """Return how well a source's name fits; greater is better."""
+        parents = self._parents.get(parent_of(name), Counter())
+        lasts = self._lasts.get(last_of(name), Counter())
+        return (
+            name == source,
+            parents[parent_of(source)],
+            lasts[last_of(source)],
+            last_of(name) == last_of(source),
+            numbers_of(name) == numbers_of(source),
+        )
+
+    def analogies(self, name: str) -> Iterator[Assembly]:
+        """Yield what a tensor may be made of, as that of another layer is, or another of the same layer."""
+        alike = self._of_kind.get(kind_of(name))
+        if alike is not None:
+            numbers = dict(zip(numbers_of(alike), numbers_of(name), strict=True))
+            assembly = self.assemblies[alike]
+            renamed = [_NUMBER.sub(lambda n: numbers.get(n.group(), n.group()), each) for each in assembly.all_names]
+            yield assembly.with_names(renamed)
+        for sibling in self._of_parent.get(parent_of(name), ()):
+            assembly = self.assemblies[sibling]
+            for last in self._last_names(name):
+                of_parents = [f"{parent_of(each)}.{last}".lstrip(".") for each in assembly.all_names]
+                yield replace(assembly, shape=None, columns=None, from_axes=(0,), axes=(0,)).with_names(of_parents)
+
+    def _last_names(self, name: str) -> Iterable[str]:
+        known = self._lasts.get(last_of(name), Counter())
+        return dict.fromkeys([*(last for last, _ in known.most_common(3)), last_of(name)])
