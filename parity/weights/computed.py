@@ -30,6 +30,11 @@ def _scaled(arrays: Sequence[Array], numbers: Numbers) -> Array:
     return np.asarray(weight * factor.reshape(-1, *([1] * (weight.ndim - 1))))
 
 
+def _scaled_columns(arrays: Sequence[Array], numbers: Numbers) -> Array:
+    weight, factor = arrays
+    return np.asarray(weight * factor.reshape(1, -1, *([1] * (weight.ndim - 2))))
+
+
 def _batch_norm(arrays: Sequence[Array], numbers: Numbers) -> Array:
     weight, gain, variance = arrays
     return _scaled((weight, gain / np.sqrt(variance + numbers["eps"])), numbers)
@@ -99,6 +104,7 @@ _EPS = frozenset({"eps"})
 FORMS: dict[str, Form] = {
     "weight_norm": Form((2, 2), _NONE, _NONE, _weight_norm, "the gain and the direction of torch's weight_norm"),
     "scaled": Form((2, 2), _NONE, _NONE, _scaled, "a weight or bias, and a factor for each of its rows"),
+    "scaled_columns": Form((2, 2), _NONE, _NONE, _scaled_columns, "a weight, and a factor for each of its columns"),
     "batch_norm": Form((3, 3), _EPS, _NONE, _batch_norm, "a weight, and weight and running_var of the norm behind it"),
     "batch_norm_bias": Form(
         (4, 5), _EPS, _NONE, _batch_norm_bias,

@@ -9,12 +9,14 @@ import numpy as np
 
 from ..arrangements import Array
 from ..readers.tensor import StoredTensor
-from .precisions import COARSE, is_coarser, relative_error, rounded
+from .precisions import BLOCK_FORMAT, COARSE, is_coarser, relative_error, rounded
 
-SAME_RATIO = 8.0
+SAME_RATIO = 2.0
 """The largest error of the same numbers, in errors of an element of the coarser dtype, by root mean squares."""
-COMPUTED = 1e-5
-"""The largest relative error of numbers that were computed from others in float32."""
+WORST_RATIO = 4.0
+"""The largest of a single row, in errors that all together may have."""
+BLOCKS = 0.2
+"""The largest relative error of numbers in a block format, by root mean squares: formats of 2 bits have nearly that."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class Agreement:
 
     Attributes:
         error: the root mean square of the differences, by that of the expected values.
+        worst: the same of the row along the first axis in which it is the largest, by the size of the row or of a mean
+            row, whichever is larger.
         differing: the number of elements that differ.
         size: the number of all.
         through: a coarser dtype to which all values were rounded that are now held in a finer one; empty without.
@@ -31,6 +35,7 @@ class Agreement:
     """
 
     error: float
+    worst: float
     differing: int
     size: int
     through: str
@@ -45,45 +50,46 @@ class Agreement:
     @property
     def holds(self) -> bool:
         """Whether the values are the expected ones, up to rounding."""
-        return self.is_equal or self.is_rounded or bool(self.through) or self.error <= self.allowed
+        is_near = self.error <= self.allowed and self.worst <= WORST_RATIO * self.allowed
+        return self.is_equal or self.is_rounded or bool(self.through) or is_near
 
 
-NOTHING = Agreement(1.0, 1, 1, "", is_rounded=False, allowed=0.0)
+NOTHING = Agreement(1.0, 1.0, 1, 1, "", is_rounded=False, allowed=0.0)
 """What another shape gives."""
 
 
-def agreement(
-    expected: Callable[[int, int], Array], tensor: StoredTensor, dtype: str, allowed: float = 0.0
-) -> Agreement:
-    """Compare a tensor with what is expected, by chunks; where a first chunk is something else, the rest isn't read.
+def agreement(expected: Callable[[int, int], Array], tensor: StoredTensor, dtype: str) -> Agreement:
+    """Compare a tensor with what is expected, by chunks; where it is something else, the rest isn't read.
 
     Args:
         expected: returns the expected values of rows from `start` to `stop`, of any numeric dtype.
         tensor: the tensor.
         dtype: the dtype that the expected values were held in.
-        allowed: the relative error to allow at least.
     """
     coarser = tensor.dtype if is_coarser(tensor.dtype, dtype) else dtype
-    allowed = max(allowed, SAME_RATIO * relative_error(coarser))
+    allowed = BLOCKS if relative_error(coarser) >= BLOCK_FORMAT else SAME_RATIO * relative_error(coarser)
     passed = [name for name in COARSE if is_coarser(name, tensor.dtype)]
-    converts = _is_float(tensor.dtype)
-    squares = total = 0.0
+    is_rounded = _is_float(tensor.dtype)
+    squares = total = worst = 0.0
     differing = 0
-    is_rounded = converts
     for rows, values in _chunks(expected, tensor):
         different = ~((rows == values) | (np.isnan(rows) & np.isnan(values)))
         differing += int(different.sum())
+        of_rows = np.square(np.where(np.isfinite(rows), rows, 0.0)).reshape(len(rows), -1).sum(axis=1)
+        total += float(of_rows.sum())
         if different.any():
             is_rounded = is_rounded and np.array_equal(rounded(rows, tensor.dtype), values, equal_nan=True)
             passed = [n for n in passed if np.array_equal(rounded(rows, n), values, equal_nan=True)]
             with np.errstate(invalid="ignore"):
-                squares += float(np.square(rows - values)[different].sum())
-        total += float(np.square(rows[np.isfinite(rows)]).sum())
-        if not is_rounded and not passed and not np.sqrt(squares) <= 4 * allowed * np.sqrt(total):
-            break  # the error by the root mean square doesn't recover from that
+                errors = np.square(np.where(different, rows - values, 0.0)).reshape(len(rows), -1).sum(axis=1)
+            squares += float(errors.sum())
+            size = np.maximum(of_rows, of_rows.mean() or 1.0)  # a small sum of large numbers has their error
+            worst = max(worst, float(np.sqrt(np.where(errors > 0, errors / size, 0.0)).max()))
+        if not is_rounded and not passed and not worst <= WORST_RATIO * allowed:
+            break
     error = float(np.sqrt(squares / total)) if total else float(differing > 0)
     through = passed[0] if passed and differing else ""
-    return Agreement(error, differing, tensor.size, through, is_rounded, allowed)
+    return Agreement(error, worst, differing, tensor.size, through, is_rounded, allowed)
 
 
 def _chunks(expected: Callable[[int, int], Array], tensor: StoredTensor) -> Iterator[tuple[Array, Array]]:

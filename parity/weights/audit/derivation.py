@@ -16,6 +16,8 @@ from .joins import Join, SliceIndex, joins
 from .moments import Sketch, WholeIndex, sketch, tolerance
 from .names import NameGuide
 from .precisions import relative_error
+from .relations import RELATIONS
+from .relations.context import Context
 from .reordering import reorderings
 from .vectors import VectorIndex, vector_joins
 
@@ -92,14 +94,16 @@ def derive(before: StoredCheckpoint, after: StoredCheckpoint, advance: Callable[
 
     result = Derivation(dict(sketches(before)), dict(sketches(after)))
     search = _Search(result)
-    by_values = [name for name, of_tensor in result.after.items() if not of_tensor.is_constant]
-    for name in by_values:
-        search.look_for(name)
-        advance()
-    for name in result.after:
-        if name not in by_values:
+    for name, of_tensor in result.after.items():
+        if not of_tensor.is_constant:
+            search.look_for(name)
+            advance()
+    for name, of_tensor in result.after.items():
+        if of_tensor.is_constant:
             search.look_for_constant(name)
             advance()
+    for name in result.unknown:
+        search.look_for_computation(name)
     return result
 
 
@@ -117,23 +121,34 @@ class _Search:
         """Find what a tensor whose elements aren't all equal is made of."""
         target = self.result.after[name]
         for error in sorted({max(target.error, self.coarsest), *ERRORS}):
-            if origin := self._by_analogy(target, error) or self._whole(target, error) or self._joined(target, error):
+            if origin := self._by_analogy(target) or self._whole(target, error) or self._joined(target, error):
                 self._settle(name, origin)
                 return
 
     def look_for_constant(self, name: str) -> None:
         """Find what a tensor whose elements are all equal is made of: values can't tell, so names must."""
         target = self.result.after[name]
-        origin = self._by_analogy(target, 0.0)
+        origin = self._by_analogy(target)
         if origin is None:
             alike = [s for s in self.wholes.of_size(target.tensor.size) if s.is_constant]
             for source in self._by_names(target, alike):
                 shape = target.tensor.shape
                 join = Join(Assembly((source.tensor.name,), None if source.tensor.shape == shape else shape))
-                if origin := self._confirmed(target, join, 0.0):
+                if origin := self._confirmed(target, join):
                     break
         if origin is not None:
             self._settle(name, origin)
+
+    def look_for_computation(self, name: str) -> None:
+        """Find what a tensor that isn't put together from others is computed from."""
+        target = self.result.after[name]
+        context = Context(self.result.before, self.wholes, self.guide)
+        for error in (max(target.error, self.coarsest), *ERRORS[:1]):
+            for relation in RELATIONS:
+                for join in relation(target, context, error):
+                    if origin := self._confirmed(target, join):
+                        self._settle(name, origin)
+                        return
 
     def _settle(self, name: str, origin: Origin) -> None:
         self.result.origins[name] = origin
@@ -149,7 +164,7 @@ class _Search:
 
         return sorted(sources, key=likeness, reverse=True)[:MOST_ALIKE]
 
-    def _by_analogy(self, target: Sketch, error: float) -> Origin | None:
+    def _by_analogy(self, target: Sketch) -> Origin | None:
         """Return what a tensor is made of if it is as in another layer, or as its neighbour."""
         for assembly in self.guide.analogies(target.tensor.name):
             if not all(name in self.result.before for name in assembly.all_names):
@@ -157,7 +172,7 @@ class _Search:
             sources = [self.result.before[name] for name in assembly.all_names]
             if sum(s.tensor.size for s in sources) < target.tensor.size and assembly.rows is None:
                 continue
-            if origin := self._confirmed(target, Join(assembly), error):
+            if origin := self._confirmed(target, Join(assembly)):
                 return self._with_equals(origin)
         return None
 
@@ -166,7 +181,7 @@ class _Search:
         most = tolerance(error)
         for source in self._by_names(target, self.wholes.find(target, most)):
             for assembly in reorderings(source, target, most):
-                if origin := self._confirmed(target, Join(assembly), error):
+                if origin := self._confirmed(target, Join(assembly)):
                     return self._with_equals(origin)
         return None
 
@@ -185,21 +200,21 @@ class _Search:
         if is_vector:
             possible = (*possible, *vector_joins(target, self.vectors, most))
         for join in possible:
-            if origin := self._confirmed(target, join, error):
+            if origin := self._confirmed(target, join):
                 return origin
         return None
 
-    def _confirmed(self, target: Sketch, join: Join, error: float) -> Origin | None:
-        result = self._agreement(target, join, error)
+    def _confirmed(self, target: Sketch, join: Join) -> Origin | None:
+        result = self._agreement(target, join)
         return Origin(join, result) if result.holds else None
 
-    def _agreement(self, target: Sketch, join: Join, error: float) -> Agreement:
+    def _agreement(self, target: Sketch, join: Join) -> Agreement:
         sources = [self.result.before[name].tensor for name in join.assembly.names]
         dtype = max((source.dtype for source in sources), key=relative_error)
         if join == Join(Assembly((sources[0].name,))):  # a large tensor needn't fit into memory
             if sources[0].shape != target.tensor.shape:
                 return NOTHING
-            return agreement(sources[0].read_rows, target.tensor, dtype, error)
+            return agreement(sources[0].read_rows, target.tensor, dtype)
         try:
             array = join.assembly.assemble({source.name: source.read() for source in sources})
         except UsageError:  # what an analogy says doesn't fit the shapes
@@ -209,7 +224,7 @@ class _Search:
         if join.unknown or join.padding:
             array = _with_rows(array, target.tensor.read(), join)
         rows = array.reshape(1) if array.ndim == 0 else array
-        return agreement(lambda start, stop: rows[start:stop], target.tensor, dtype, error)
+        return agreement(lambda start, stop: rows[start:stop], target.tensor, dtype)
 
 
 def _with_rows(array: Array, actual: Array, join: Join) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..assembly import Assembly
@@ -71,11 +71,15 @@ class NameGuide:
             assembly = self.assemblies[alike]
             renamed = [_NUMBER.sub(lambda n: numbers.get(n.group(), n.group()), each) for each in assembly.all_names]
             yield assembly.with_names(renamed)
-        for sibling in self._of_parent.get(parent_of(name), ()):
+        for sibling in self.beside(name):
             assembly = self.assemblies[sibling]
             for last in self._last_names(name):
                 of_parents = [f"{parent_of(each)}.{last}".lstrip(".") for each in assembly.all_names]
                 yield replace(assembly, shape=None, columns=None, from_axes=(0,), axes=(0,)).with_names(of_parents)
+
+    def beside(self, name: str) -> Sequence[str]:
+        """Return the known tensors of the same module."""
+        return self._of_parent.get(parent_of(name), ())
 
     def _last_names(self, name: str) -> Iterable[str]:
         known = self._lasts.get(last_of(name), Counter())

@@ -1,0 +1,23 @@
+"""Tensors that are computed from others: a file for each kind of computation. Values confirm what these propose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ..joins import Join
+from ..moments import Sketch
+from .context import Context
+from .factors import with_a_factor
+from .folded_norms import bias_before_a_norm
+from .low_rank import with_a_low_rank_update
+from .offsets import with_an_offset
+from .row_factors import with_a_factor_for_each_row
+
+RELATIONS: tuple[Callable[[Sketch, Context, float], Iterator[Join]], ...] = (
+    with_a_factor,
+    with_an_offset,
+    with_a_factor_for_each_row,
+    bias_before_a_norm,
+    with_a_low_rank_update,
+)
+"""Each yields what a tensor may be computed from, given what is known of the others and the error of an element."""

@@ -1,0 +1,51 @@
+"""What is known while a computation is looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...arrangements import Array
+from ..moments import Sketch, WholeIndex
+from ..names import NameGuide, parent_of
+
+MOST_SOURCES = 16
+"""The most tensors, the likeliest by their names, that a tensor may be computed from."""
+FEWEST = 8
+"""The fewest elements from which a computation with a number is told from chance."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is known of the checkpoint that a tensor may be computed from.
+
+    Attributes:
+        sketches: the tensors by name.
+        wholes: the same by their moments.
+        guide: what is known of names.
+    """
+
+    sketches: Mapping[str, Sketch]
+    wholes: WholeIndex
+    guide: NameGuide
+
+    def likely(self, target: Sketch, sources: Sequence[Sketch]) -> list[Sketch]:
+        """Return the likeliest sources by their names, the likeliest first."""
+        name = target.tensor.name
+        return sorted(sources, key=lambda s: self.guide.likeness(name, s.tensor.name), reverse=True)[:MOST_SOURCES]
+
+    def of_shape(self, target: Sketch) -> list[Sketch]:
+        """Return the likeliest sources of the target's shape."""
+        same = (s for s in self.wholes.of_size(target.tensor.size) if s.tensor.shape == target.tensor.shape)
+        return self.likely(target, list(same))
+
+    def vectors(self, size: int) -> Iterator[tuple[str, dict[str, Array]]]:
+        """Yield the vectors of a size that belong together, by the name that they have in common."""
+        groups: dict[str, dict[str, Array]] = {}
+        for of_vector in self.wholes.of_size(size):
+            if max((*of_vector.tensor.shape, 1)) == size:
+                name = of_vector.tensor.name
+                groups.setdefault(parent_of(name), {})[name] = of_vector.tensor.read().reshape(-1).astype(np.float64)
+        yield from groups.items()
