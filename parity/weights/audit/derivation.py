@@ -57,16 +57,25 @@ class Derivation:
         before: sketches of the tensors of the first checkpoint.
         after: sketches of those of the second.
         origins: what each tensor of the second is made of, by name; those that come from nowhere are left out.
+        guide: what names tell of the tensors that come from nowhere.
     """
 
     before: Mapping[str, Sketch]
     after: Mapping[str, Sketch]
     origins: dict[str, Origin] = field(default_factory=dict)
+    guide: NameGuide = field(default_factory=NameGuide)
 
     @property
     def unknown(self) -> list[str]:
         """Names of the tensors of the second checkpoint that come from nowhere."""
         return [name for name in self.after if name not in self.origins]
+
+    def expected(self, name: str) -> Assembly | None:
+        """Return what a tensor would be made of if it were as in another layer; None if no layer tells."""
+        for assembly in self.guide.analogies(name):
+            if all(source in self.before for source in assembly.all_names):
+                return assembly
+        return None
 
     @property
     def unused(self) -> list[str]:
@@ -110,7 +119,7 @@ def derive(before: StoredCheckpoint, after: StoredCheckpoint, advance: Callable[
 class _Search:
     def __init__(self, result: Derivation) -> None:
         self.result = result
-        self.guide = NameGuide()
+        self.guide = result.guide
         varied = {name: s for name, s in result.before.items() if not s.is_constant}
         self.slices = SliceIndex(varied)
         self.vectors = VectorIndex(varied)

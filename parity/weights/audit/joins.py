@@ -169,7 +169,7 @@ def _of_rows(
     counts = [index.sketches[name].tensor.shape[from_axis] for name in names]
     starts = dict(zip(names, np.cumsum([0, *counts])[:-1], strict=True))
     known = np.array([s is not None for s in rows])
-    numbers = np.array([0 if s is None else int(starts[s.name]) + s.number for s in rows])
+    numbers = _filled([None if s is None else int(starts[s.name]) + s.number for s in rows], sum(counts))
     unknown = tuple(int(n) for n in np.flatnonzero(~known & ~is_zero))
     padding = tuple(int(n) for n in np.flatnonzero(~known & is_zero))
     arrays = {name: index.sketches[name].tensor.read() for name in names}
@@ -188,6 +188,18 @@ def _of_rows(
         unknown,
         padding,
     )
+
+
+def _filled(numbers: Sequence[int | None], total: int) -> Array:
+    """Return the numbers of rows with those that go on for rows that come from nowhere."""
+    result: list[int] = []
+    for position, number in enumerate(numbers):
+        following = result[-1] + 1 if result else -position
+        if number is None and not result:  # as many before the first that is known
+            first = next(n for n, each in enumerate(numbers) if each is not None)
+            following = (numbers[first] or 0) - first
+        result.append(number if number is not None else following if 0 <= following < total else 0)
+    return np.array(result)
 
 
 def _in_runs(

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from ..assembly import Assembly
 
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"(?<![A-Za-z0-9])\d+")
+"""The number of a layer. `conv1` and `w2` are roles, not layers."""
 
 
 def parent_of(name: str) -> str:

@@ -1,0 +1,69 @@
+"""Tensors of the first checkpoint of which nothing is made, and those that are there again in place of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..derivation import Derivation
+from ..moments import Sketch
+from ..names import kind_of
+from .finding import LOOK, NOTE, WRONG, Finding, listed
+
+
+def missing(derivation: Derivation) -> Iterator[Finding]:
+    """Yield what isn't used, and what is used instead of it."""
+    used_kinds = {kind_of(n) for origin in derivation.origins.values() for n in (*origin.sources, *origin.equals)}
+    by_kind: dict[str, list[str]] = {}
+    expected = {n for name in derivation.unknown if (a := derivation.expected(name)) is not None for n in a.names}
+    for name in derivation.unused:
+        if name in expected:  # what should be made of it is named
+            continue
+        by_kind.setdefault(kind_of(name), []).append(name)
+    for kind, names in by_kind.items():
+        trained = [name for name in names if not _is_derived(derivation.before[name])]
+        rank = NOTE if not trained else WRONG if kind in used_kinds else LOOK
+        repeated = _repeated(derivation, kind)
+        if repeated and rank == WRONG:
+            yield Finding(
+                WRONG,
+                "repeated",
+                tuple(repeated),
+                f"{listed(repeated)} have the values of one tensor, and {listed(names)} is used nowhere",
+                f"both come from {listed(derivation.origins[repeated[0]].sources)}",
+                "give each its own source: a loop counts twice, or a name is misspelt",
+            )
+            continue
+        others = sum(kind_of(n) == kind for n in derivation.before) - len(names)
+        yield Finding(
+            rank,
+            "missing",
+            tuple(names),
+            f"nothing is made of {listed(names)}",
+            f"{others} others of the kind {kind!r} are used" if others else f"none of the kind {kind!r} is used",
+            "if the network needs it, add it to the conversion; if not, drop it by name",
+        )
+
+
+def _is_derived(of_tensor: Sketch) -> bool:
+    """Whether a tensor is no weight: whole numbers, all equal, or numbers that a formula gives, such as frequencies."""
+    tensor = of_tensor.tensor
+    if of_tensor.is_constant or tensor.size < 2 or of_tensor.error == 0:
+        return True
+    if max((*tensor.shape, 1)) != tensor.size or tensor.size < 4:
+        return False
+    values = tensor.read().reshape(-1).astype(np.float64)
+    steps = np.diff(values)
+    ratios = values[1:] / values[:-1] if (values > 0).all() else np.zeros(1)
+    return bool(np.ptp(steps) <= 1e-4 * np.abs(steps).max() or (ratios.size > 1 and np.ptp(ratios) <= 1e-3))
+
+
+def _repeated(derivation: Derivation, kind: str) -> list[str]:
+    """Return the tensors that come from one source of a kind, of which each other tensor has its own."""
+    made_of: dict[tuple[str, str], list[str]] = {}
+    for name, origin in derivation.origins.items():
+        is_whole = len(origin.sources) == 1 and origin.join.assembly.rows is None
+        if is_whole and kind_of(origin.sources[0]) == kind and not derivation.after[name].is_constant:
+            made_of.setdefault((origin.sources[0], kind_of(name)), []).append(name)
+    return next((names for names in made_of.values() if len(names) > 1), [])
