@@ -47,6 +47,7 @@ MAY_IMPORT = {
     "parity/report/report.py": PARITY | {"pandas"},  # its types
     "parity/jobs/sweeping/limits.py": PARITY | {"psutil"},
     "parity/jobs/sweeping/on_ray.py": PARITY | {"ray"},
+    "parity/weights/readers/gguf.py": PARITY | {"gguf"},  # loaded for a GGUF file alone
     "parity/sides/mindspore_cells.py": PARITY | {"mindspore"},  # loaded for a Cell of MindSpore's alone
 }
 HEAVY = ("torch", "onnx", "onnxruntime")
