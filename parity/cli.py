@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from .commands.checkpoint import checkpoint
 from .commands.command import Group
 from .commands.compare import compare
 from .commands.export import export
@@ -20,7 +21,7 @@ from .commands.weights import weights
 
 COMMANDS = {
     "Compare networks": (run, compare, generate, sweep, init),
-    "Convert": (export, inspect, weights),
+    "Convert": (export, inspect, weights, checkpoint),
     "Compare with what ran elsewhere": (record, judge),
     "Compare with an earlier release of a library": (lock, check_lock, upgrade),
 }

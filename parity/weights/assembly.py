@@ -10,8 +10,8 @@ In a map file it stands under the port's name:
 
 Each tensor of `from` is read as a matrix whose rows run along its first axis, or along `from_axes`. The rows of all are
 put one below the other. `rows` says which of them are taken, in order, and `columns` which columns: `[start, stop]`, or
-a grid of `start + i * strides[0] + j * strides[1] ...`, the last index first. The result has the rows along its first
-axis, or along `axes`, and the given `shape`.
+a grid of `start + i * strides[0] + j * strides[1] ...`, the last index first. `padding` rows of zeros follow. The
+result has the rows along its first axis, or along `axes`, and the given `shape`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .computed import Computed, parse_computed
 
 MOST_NUMBERS = 1 << 31
 """The most rows or columns that a line may ask for."""
-_KEYS = {"from", "from_axes", "rows", "columns", "axes", "shape"}
+_KEYS = {"from", "from_axes", "rows", "columns", "padding", "axes", "shape"}
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class Assembly:
         rows: the rows that are taken of all sources' rows; None for all.
         columns: the columns that are taken; None for all.
         axes: the axes of the port's tensor along which its rows run.
+        padding: the number of rows of zeros after the others.
     """
 
     sources: tuple[str | Computed, ...]
@@ -74,6 +75,7 @@ class Assembly:
     rows: tuple[Grid, ...] | None = None
     columns: tuple[Grid, ...] | None = None
     axes: tuple[int, ...] = (0,)
+    padding: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -111,6 +113,8 @@ class Assembly:
             raise UsageError(f"tensors can't be joined, since their rows differ in length: {shapes}")
         matrix = np.concatenate(matrices)
         matrix = _taken(_taken(matrix, self.rows, 0), self.columns, 1)
+        if self.padding:
+            matrix = np.concatenate([matrix, np.zeros((self.padding, matrix.shape[1]), matrix.dtype)])
         if self.shape is None:
             is_vector = all(array.ndim == 1 for array in read)
             return matrix[:, 0] if is_vector else matrix if len(read) > 1 or self._is_changed else read[0]
@@ -126,7 +130,7 @@ class Assembly:
 
     @property
     def _is_changed(self) -> bool:
-        return self.rows is not None or self.columns is not None or self.from_axes != (0,)
+        return self.rows is not None or self.columns is not None or self.from_axes != (0,) or self.padding > 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return its value in a map file."""
@@ -138,6 +142,8 @@ class Assembly:
         for key, grids in (("rows", self.rows), ("columns", self.columns)):
             if grids is not None:
                 values[key] = [grid.as_toml() for grid in grids]
+        if self.padding:
+            values["padding"] = self.padding
         if self.shape is not None:
             values["shape"] = list(self.shape)
         return values
@@ -197,6 +203,7 @@ def parse_assembly(value: Mapping[str, Any], where: str) -> Assembly:
         _grids("rows", value.get("rows"), where),
         _grids("columns", value.get("columns"), where),
         _axes("axes", value.get("axes", [0]), where),
+        _padding(value.get("padding", 0), where),
     )
 
 
@@ -211,6 +218,12 @@ def _axes(key: str, value: Any, where: str) -> tuple[int, ...]:
     if not axes or len(set(axes)) < len(axes):
         raise UsageError(f"{where}: {key!r} must be different axes, given {value!r}")
     return axes
+
+
+def _padding(value: Any, where: str) -> int:
+    if type(value) is not int or not 0 <= value <= MOST_NUMBERS:
+        raise UsageError(f"{where}: 'padding' must be a number of rows up to {MOST_NUMBERS}, given {value!r}")
+    return value
 
 
 def _grids(key: str, value: Any, where: str) -> tuple[Grid, ...] | None:

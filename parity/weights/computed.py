@@ -46,6 +46,19 @@ def _batch_norm_bias(arrays: Sequence[Array], numbers: Numbers) -> Array:
     return np.asarray(moved * gain / np.sqrt(variance + numbers["eps"]) + offset)
 
 
+def _moved_bias(arrays: Sequence[Array], numbers: Numbers) -> Array:
+    weight, shift, *biases = arrays
+    product = weight.reshape(len(weight), len(shift), -1).sum(axis=2) @ shift
+    return np.asarray(product + biases[0] if biases else product)
+
+
+def _mixture(arrays: Sequence[Array], numbers: Numbers) -> Array:
+    weights = numbers["weights"]
+    if len(weights) != len(arrays):
+        raise ValueError(f"{len(weights)} weights for {len(arrays)} tensors")
+    return np.asarray(sum(weight * array for weight, array in zip(weights, arrays, strict=True)))
+
+
 def _low_rank(arrays: Sequence[Array], numbers: Numbers) -> Array:
     base, up, down = arrays
     return np.asarray(base + numbers["times"] * (up @ down))
@@ -101,6 +114,7 @@ def _function(compute: Callable[[Array], Array]) -> Form:
 
 _NONE: frozenset[str] = frozenset()
 _EPS = frozenset({"eps"})
+_LISTS = ("plus", "weights")
 FORMS: dict[str, Form] = {
     "weight_norm": Form((2, 2), _NONE, _NONE, _weight_norm, "the gain and the direction of torch's weight_norm"),
     "scaled": Form((2, 2), _NONE, _NONE, _scaled, "a weight or bias, and a factor for each of its rows"),
@@ -110,6 +124,10 @@ FORMS: dict[str, Form] = {
         (4, 5), _EPS, _NONE, _batch_norm_bias,
         "bias, weight, running_mean and running_var of a norm, and perhaps the bias before it",
     ),
+    "moved_bias": Form(
+        (2, 3), _NONE, _NONE, _moved_bias, "a weight, the shift of the norm before it, and perhaps the bias behind it"
+    ),
+    "mixture": Form((2, 64), frozenset({"weights"}), _NONE, _mixture, "tensors of one shape"),
     "lora": Form((3, 3), frozenset({"times"}), _NONE, _low_rank, "a matrix, and lora_B and lora_A"),
     "sum": Form((2, 8), _NONE, frozenset({"plus"}), _sum, "tensors of one shape, or of shapes that are broadcast"),
     "affine": Form((1, 1), _NONE, frozenset({"times", "plus"}), _affine, "a tensor"),
@@ -125,7 +143,7 @@ class Computed:
     Attributes:
         form: a name in `FORMS`.
         of: names of the tensors.
-        numbers: numbers by key; `plus` may be a list.
+        numbers: numbers by key; `plus` may be a list, and `weights` is one.
     """
 
     form: str
@@ -176,7 +194,7 @@ def parse_computed(value: Mapping[str, Any], where: str) -> Computed:
 
 
 def _number(key: str, value: Any, where: str) -> float | tuple[float, ...]:
-    items = value if key == "plus" and isinstance(value, list) and value else [value]
+    items = value if key in _LISTS and isinstance(value, list) and value else [value]
     for item in items:
         if isinstance(item, bool) or not isinstance(item, int | float) or not math.isfinite(item):
             raise UsageError(f"{where}: {key!r} must be a finite number, given {value!r}")

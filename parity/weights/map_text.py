@@ -80,7 +80,13 @@ def _value(line: MapLine) -> Any:
 def _plain(assembly: Assembly) -> dict[str, Any] | None:
     """Return the keys of a line with the reference's name on the left; None if it can't have that form."""
     source = assembly.sources[0]
-    if len(assembly.sources) > 1 or not isinstance(source, str) or assembly.rows or assembly.columns:
+    if (
+        len(assembly.sources) > 1
+        or not isinstance(source, str)
+        or assembly.rows
+        or assembly.columns
+        or assembly.padding
+    ):
         return None
     if assembly.shape is None and assembly.from_axes == assembly.axes == (0,):
         return {}

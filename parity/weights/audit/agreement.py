@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..arrangements import Array
-from ..readers.tensor import StoredTensor
+from .moments import Sketch
 from .precisions import BLOCK_FORMAT, COARSE, is_coarser, relative_error, rounded
 
 SAME_RATIO = 2.0
@@ -24,7 +24,7 @@ class Agreement:
     """How values agree.
 
     Attributes:
-        error: the root mean square of the differences, by that of the expected values.
+        error: the root mean square of the differences, by that of the values.
         worst: the same of the row along the first axis in which it is the largest, by the size of the row or of a mean
             row, whichever is larger.
         differing: the number of elements that differ.
@@ -58,26 +58,30 @@ NOTHING = Agreement(1.0, 1.0, 1, 1, "", is_rounded=False, allowed=0.0)
 """What another shape gives."""
 
 
-def agreement(expected: Callable[[int, int], Array], tensor: StoredTensor, dtype: str) -> Agreement:
+def agreement(expected: Callable[[int, int], Array], target: Sketch, dtype: str) -> Agreement:
     """Compare a tensor with what is expected, by chunks; where it is something else, the rest isn't read.
 
     Args:
         expected: returns the expected values of rows from `start` to `stop`, of any numeric dtype.
-        tensor: the tensor.
+        target: the tensor.
         dtype: the dtype that the expected values were held in.
     """
+    tensor, total = target.tensor, float(target.whole.sums[0, 1])
     coarser = tensor.dtype if is_coarser(tensor.dtype, dtype) else dtype
     allowed = BLOCKS if relative_error(coarser) >= BLOCK_FORMAT else SAME_RATIO * relative_error(coarser)
     passed = [name for name in COARSE if is_coarser(name, tensor.dtype)]
     is_rounded = _is_float(tensor.dtype)
-    squares = total = worst = 0.0
+    squares = worst = 0.0
     differing = 0
-    for rows, values in _chunks(expected, tensor):
+    for start, chunk in tensor.chunks():
+        values, rows = chunk, expected(start, start + len(chunk)).reshape(chunk.shape)
+        if rows.dtype == values.dtype and np.array_equal(rows, values):
+            continue
+        values, rows = values.astype(np.float64), rows.astype(np.float64)
         different = ~((rows == values) | (np.isnan(rows) & np.isnan(values)))
-        differing += int(different.sum())
-        of_rows = np.square(np.where(np.isfinite(rows), rows, 0.0)).reshape(len(rows), -1).sum(axis=1)
-        total += float(of_rows.sum())
         if different.any():
+            differing += int(different.sum())
+            of_rows = np.square(np.where(np.isfinite(rows), rows, 0.0)).reshape(len(rows), -1).sum(axis=1)
             is_rounded = is_rounded and np.array_equal(rounded(rows, tensor.dtype), values, equal_nan=True)
             passed = [n for n in passed if np.array_equal(rounded(rows, n), values, equal_nan=True)]
             with np.errstate(invalid="ignore"):
@@ -85,16 +89,11 @@ def agreement(expected: Callable[[int, int], Array], tensor: StoredTensor, dtype
             squares += float(errors.sum())
             size = np.maximum(of_rows, of_rows.mean() or 1.0)  # a small sum of large numbers has their error
             worst = max(worst, float(np.sqrt(np.where(errors > 0, errors / size, 0.0)).max()))
-        if not is_rounded and not passed and not worst <= WORST_RATIO * allowed:
-            break
+            if not is_rounded and not passed and not worst <= WORST_RATIO * allowed:
+                break
     error = float(np.sqrt(squares / total)) if total else float(differing > 0)
     through = passed[0] if passed and differing else ""
     return Agreement(error, worst, differing, tensor.size, through, is_rounded, allowed)
-
-
-def _chunks(expected: Callable[[int, int], Array], tensor: StoredTensor) -> Iterator[tuple[Array, Array]]:
-    for start, rows in tensor.chunks():
-        yield expected(start, start + len(rows)).astype(np.float64).reshape(rows.shape), rows.astype(np.float64)
 
 
 def _is_float(dtype: str) -> bool:

@@ -12,13 +12,14 @@ from ..arrangements import Array
 from ..assembly import Assembly, as_matrix
 from ..readers.tensor import StoredCheckpoint
 from .agreement import NOTHING, Agreement, agreement
-from .joins import Join, SliceIndex, joins
+from .joins import Join, joins
 from .moments import Sketch, WholeIndex, sketch, tolerance
 from .names import NameGuide
 from .precisions import relative_error
 from .relations import RELATIONS
 from .relations.context import Context
 from .reordering import reorderings
+from .slices import SliceIndex
 from .vectors import VectorIndex, vector_joins
 
 ERRORS = tuple(map(relative_error, ("bfloat16", "float8_e4m3fn")))
@@ -124,15 +125,19 @@ class _Search:
         self.slices = SliceIndex(varied)
         self.vectors = VectorIndex(varied)
         self.wholes = WholeIndex(result.before.values())
+        self.partial: dict[str, Origin] = {}
         self.coarsest = max((s.error for s in result.before.values()), default=0.0)
 
     def look_for(self, name: str) -> None:
         """Find what a tensor whose elements aren't all equal is made of."""
         target = self.result.after[name]
         for error in sorted({max(target.error, self.coarsest), *ERRORS}):
-            if origin := self._by_analogy(target) or self._whole(target, error) or self._joined(target, error):
+            origin = self._by_analogy(target) or self._whole(target, error) or self._joined(target, error)
+            if origin is not None and not origin.join.unknown:
                 self._settle(name, origin)
                 return
+            if origin is not None:
+                self.partial.setdefault(name, origin)
 
     def look_for_constant(self, name: str) -> None:
         """Find what a tensor whose elements are all equal is made of: values can't tell, so names must."""
@@ -149,15 +154,17 @@ class _Search:
             self._settle(name, origin)
 
     def look_for_computation(self, name: str) -> None:
-        """Find what a tensor that isn't put together from others is computed from."""
+        """Find what a tensor is computed from that isn't put together from others, or only in part."""
         target = self.result.after[name]
-        context = Context(self.result.before, self.wholes, self.guide)
+        context = Context(self.result.before, self.wholes, self.slices, self.guide)
         for error in (max(target.error, self.coarsest), *ERRORS[:1]):
             for relation in RELATIONS:
                 for join in relation(target, context, error):
                     if origin := self._confirmed(target, join):
                         self._settle(name, origin)
                         return
+        if name in self.partial:
+            self._settle(name, self.partial[name])
 
     def _settle(self, name: str, origin: Origin) -> None:
         self.result.origins[name] = origin
@@ -223,17 +230,17 @@ class _Search:
         if join == Join(Assembly((sources[0].name,))):  # a large tensor needn't fit into memory
             if sources[0].shape != target.tensor.shape:
                 return NOTHING
-            return agreement(sources[0].read_rows, target.tensor, dtype)
+            return agreement(sources[0].read_rows, target, dtype)
         try:
             array = join.assembly.assemble({source.name: source.read() for source in sources})
         except UsageError:  # what an analogy says doesn't fit the shapes
             return NOTHING
         if array.shape != target.tensor.shape:
             return NOTHING
-        if join.unknown or join.padding:
+        if join.unknown or (join.padding and not join.assembly.padding):
             array = _with_rows(array, target.tensor.read(), join)
         rows = array.reshape(1) if array.ndim == 0 else array
-        return agreement(lambda start, stop: rows[start:stop], target.tensor, dtype)
+        return agreement(lambda start, stop: rows[start:stop], target, dtype)
 
 
 def _with_rows(array: Array, actual: Array, join: Join) -> Array:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,20 +13,10 @@ from ..assembly import Assembly, as_matrix, grids_of
 from ..readers.tensor import StoredTensor
 from .moments import Lines, Sketch, nearest, sketch, sums_of_powers
 from .reordering import reorderings
+from .slices import FEWEST, Slice, SliceIndex
 
-FEWEST = 4
-"""The fewest elements of a slice that is found by its moments."""
 MOST_UNKNOWN = 0.5
 """The largest share of a tensor's slices that may come from nowhere."""
-
-
-@dataclass(frozen=True)
-class Slice:
-    """A slice of a tensor: its number along an axis. With the axis None it is the whole tensor."""
-
-    name: str
-    axis: int | None
-    number: int
 
 
 @dataclass(frozen=True)
@@ -43,48 +33,6 @@ class Join:
     assembly: Assembly
     unknown: tuple[int, ...] = ()
     padding: tuple[int, ...] = ()
-
-
-@dataclass
-class SliceIndex:
-    """All slices of some tensors, by the number of their elements.
-
-    Args:
-        sketches: the tensors by name.
-    """
-
-    sketches: Mapping[str, Sketch]
-    _by_length: dict[int, list[tuple[str, int | None, Lines]]] = field(default_factory=dict)
-    _merged: dict[int, tuple[Array, Array, list[tuple[str, int | None]]]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name, of_tensor in self.sketches.items():
-            views: list[tuple[int | None, Lines]] = [(None, of_tensor.whole), *enumerate(of_tensor.axes)]
-            for axis, lines in views:
-                if lines.length >= FEWEST and (axis is None or len(lines) > 1):
-                    self._by_length.setdefault(lines.length, []).append((name, axis, lines))
-
-    def find(self, lines: Lines, most: float) -> list[Slice | None]:
-        """Return for each slice one that may have the same elements."""
-        if lines.length not in self._by_length:
-            return [None] * len(lines)
-        features, starts, views = self._of_length(lines.length)
-        result: list[Slice | None] = []
-        for number in nearest(lines.features, features, most):
-            if number < 0:
-                result.append(None)
-                continue
-            view = int(np.searchsorted(starts, number, "right")) - 1
-            result.append(Slice(*views[view], int(number - starts[view])))
-        return result
-
-    def _of_length(self, length: int) -> tuple[Array, Array, list[tuple[str, int | None]]]:
-        if length not in self._merged:
-            views = self._by_length[length]
-            starts = np.cumsum([0, *(len(lines) for _, _, lines in views)])[:-1]
-            features = np.concatenate([lines.features for _, _, lines in views])
-            self._merged[length] = features, starts, [(name, axis) for name, axis, _ in views]
-        return self._merged[length]
 
 
 def joins(target: Sketch, index: SliceIndex, most: float) -> Iterator[Join]:
@@ -179,15 +127,25 @@ def _of_rows(
     columns = _columns(gathered, wanted, most)
     if columns is None:
         return
-    is_all = len(numbers) == len(matrix) and np.array_equal(numbers, np.arange(len(numbers)))
+    assembly = rows_of(tuple(names), numbers, padding, len(matrix))
     order = None if np.array_equal(columns, np.arange(len(columns))) else grids_of(columns)
-    yield Join(
-        Assembly(
-            tuple(names), target.tensor.shape, (from_axis,), None if is_all else grids_of(numbers), order, (axis,)
-        ),
-        unknown,
-        padding,
-    )
+    shape = target.tensor.shape
+    yield Join(replace(assembly, shape=shape, from_axes=(from_axis,), columns=order, axes=(axis,)), unknown, padding)
+
+
+def rows_of(names: tuple[str, ...], numbers: Array, padding: Sequence[int], total: int) -> Assembly:
+    """Return the assembly of rows of tensors, with zeros after them if that is where the padding is.
+
+    Args:
+        names: the tensors.
+        numbers: the numbers of the rows, one for each row of the result.
+        padding: the rows of the result that are zero.
+        total: the number of all rows of the tensors.
+    """
+    count = len(padding) if list(padding) == list(range(len(numbers) - len(padding), len(numbers))) else 0
+    numbers = numbers[: len(numbers) - count]
+    is_all = len(numbers) == total and np.array_equal(numbers, np.arange(total))
+    return Assembly(names, rows=None if is_all else grids_of(numbers), padding=count)
 
 
 def _filled(numbers: Sequence[int | None], total: int) -> Array:
@@ -224,7 +182,7 @@ def _columns(gathered: Array, wanted: Array, most: float) -> Array | None:
     """Return the order of the columns with which rows have the elements of others; None if there is none."""
     count = gathered.shape[1]
     plain = np.arange(count)
-    features, others = (Lines(sums_of_powers(each, 0), len(each)).features for each in (gathered, wanted))
+    features, others = (Lines(sums_of_powers(each)[1], len(each)).features for each in (gathered, wanted))
     away = np.flatnonzero(np.abs(features - others).max(axis=1) > most)
     if not len(away):
         return plain

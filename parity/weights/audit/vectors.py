@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from ..arrangements import Array
-from ..assembly import Assembly, grids_of
-from .joins import MOST_UNKNOWN, Join
+from .joins import MOST_UNKNOWN, Join, rows_of
 from .moments import Sketch
 
 MOST_PLACES = 64
@@ -73,11 +73,9 @@ def vector_joins(target: Sketch, index: VectorIndex, most: float) -> Iterator[Jo
     offsets = dict(zip(used, np.cumsum([0, *lengths])[:-1], strict=True))
     numbers = np.zeros(len(values), np.int64)
     numbers[is_known] = [p - index.starts[v] + offsets[v] for p, v in zip(places[is_known], vectors, strict=True)]
-    is_all = bool(is_known.all()) and np.array_equal(numbers, np.arange(sum(lengths)))
     names = tuple(index.names[v] for v in used)
-    rows = None if is_all else grids_of(numbers)
     unknown, padding = (tuple(map(int, np.flatnonzero(which))) for which in (~is_known & ~is_zero, is_zero))
-    yield Join(Assembly(names, target.tensor.shape, rows=rows), unknown, padding)
+    yield Join(replace(rows_of(names, numbers, padding, sum(lengths)), shape=target.tensor.shape), unknown, padding)
 
 
 def _places(values: Array, index: VectorIndex, most: float) -> Array:

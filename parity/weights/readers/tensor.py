@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from ..arrangements import Array
 
@@ -43,7 +42,7 @@ class StoredTensor:
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(np.prod(self.shape, dtype=object)) if self.shape else 1
+        return math.prod(self.shape)
 
     def read(self) -> Array:
         """Return all values."""

@@ -19,7 +19,7 @@ def unlike_their_kind(derivation: Derivation) -> Iterator[Finding]:
     groups: dict[tuple[str, tuple[int, ...]], dict[str, Form]] = {}
     for name, origin in derivation.origins.items():
         of_tensor = derivation.after[name]
-        if not of_tensor.is_constant:
+        if not of_tensor.is_constant and not origin.join.unknown:
             form = form_of(origin.join.assembly)
             groups.setdefault((kind_of(name), of_tensor.tensor.shape), {})[name] = form
     for (kind, _), forms in groups.items():

@@ -47,7 +47,7 @@ def _numbers(origin: Origin) -> np.ndarray | None:
     if grids is None:
         return None
     numbers = np.concatenate([grid.numbers() for grid in grids])
-    left_out = [*origin.join.unknown, *origin.join.padding]
+    left_out = [*origin.join.unknown, *([] if origin.join.assembly.padding else origin.join.padding)]
     return np.delete(numbers, left_out) if left_out else numbers
 
 

@@ -35,7 +35,7 @@ def unknown(derivation: Derivation) -> Iterator[Finding]:
                 NOTE if is_counter else rank,
                 "zero" if value == 0 else "constant",
                 (name,),
-                f"all {of_tensor.tensor.size} elements of {listed([name])} are {value:g}",
+                f"all {of_tensor.tensor.size} elements of {listed([name])} are {value + 0.0:g}",
                 "the first checkpoint has no such tensor" + _as_expected(expected),
                 "if the network trains it, its values were never loaded: add it to the conversion",
             )

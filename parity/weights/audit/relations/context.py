@@ -10,6 +10,7 @@ import numpy as np
 from ...arrangements import Array
 from ..moments import Sketch, WholeIndex
 from ..names import NameGuide, parent_of
+from ..slices import SliceIndex
 
 MOST_SOURCES = 16
 """The most tensors, the likeliest by their names, that a tensor may be computed from."""
@@ -24,11 +25,13 @@ class Context:
     Attributes:
         sketches: the tensors by name.
         wholes: the same by their moments.
+        slices: their slices along each axis.
         guide: what is known of names.
     """
 
     sketches: Mapping[str, Sketch]
     wholes: WholeIndex
+    slices: SliceIndex
     guide: NameGuide
 
     def likely(self, target: Sketch, sources: Sequence[Sketch]) -> list[Sketch]:

@@ -29,7 +29,7 @@ def found(source: Array, target: Array, error: float = 0.0) -> Agreement | None:
         array = assembly.assemble({"source": source})
         assert array.shape == target.shape
         rows = np.atleast_1d(array)
-        result = agreement(lambda start, stop, rows=rows: rows[start:stop], sketches[1].tensor, source.dtype.name)
+        result = agreement(lambda start, stop, rows=rows: rows[start:stop], sketches[1], source.dtype.name)
         if result.holds:
             return result
     return None

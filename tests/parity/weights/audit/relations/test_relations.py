@@ -26,6 +26,9 @@ BEFORE = {
     "norm.running_var": np.abs(numbers(16)) + 0.1,
     "q.weight": numbers(32, 32),
     "q.bias": numbers(32),
+    "other:q.weight": numbers(32, 32),
+    "ln.weight": numbers(32),
+    "ln.bias": numbers(32),
     "gain": numbers(32),
     "lora_A": numbers(4, 32),
     "lora_B": numbers(32, 4),
@@ -68,6 +71,29 @@ def origins(**after: Array) -> dict[str, tuple[str | Computed, ...]]:
 def test_a_computation_is_derived(name: str) -> None:
     array, computed = CASES[name]
     assert origins(result=array.astype(np.float32)) == {"result": (computed,)}
+
+
+@pytest.mark.parametrize("before", ["", "q.bias"])
+def test_the_bias_behind_a_folded_norm(before: str) -> None:
+    moved = BEFORE["q.weight"] @ BEFORE["ln.bias"] + (BEFORE[before] if before else 0)
+    derived = origins(**{"f.weight": BEFORE["q.weight"] * BEFORE["ln.weight"], "f.bias": moved})
+    assert derived["f.weight"] == (Computed("scaled_columns", ("q.weight", "ln.weight")),)
+    assert derived["f.bias"] == (Computed("moved_bias", ("q.weight", "ln.bias", *filter(None, [before]))),)
+
+
+def test_a_mixture_of_two_checkpoints() -> None:
+    mixed = np.float32(0.3) * BEFORE["q.weight"] + np.float32(0.7) * BEFORE["other:q.weight"]
+    ((computed,),) = origins(result=mixed).values()
+    assert isinstance(computed, Computed)
+    assert (computed.form, set(computed.of)) == ("mixture", {"q.weight", "other:q.weight"})
+    assert sorted(dict(computed.numbers)["weights"]) == [0.3, 0.7]  # type: ignore[arg-type]
+
+
+def test_a_part_of_a_joined_tensor_is_scaled() -> None:
+    scaled = Computed("affine", ("q.weight",), (("times", 1 / np.sqrt(8)),))
+    assert origins(result=np.concatenate([BEFORE["q.weight"] / ROOT, -BEFORE["lora_A"]])) == {
+        "result": (scaled, Computed("affine", ("lora_A",), (("times", -1.0),)))
+    }
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,0 +1,49 @@
+"""`check_checkpoint`: compares two checkpoints, without their models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..report.checkpoint_report import CheckpointReport
+from ..support.progress import NoProgress, Progress
+from ..weights.audit.derivation import derive
+from ..weights.audit.findings import findings
+from ..weights.readers.opening import open_checkpoint
+from ..weights.readers.tensor import StoredCheckpoint, StoredTensor
+
+
+def check_checkpoint(
+    before: str, after: str, others: Sequence[str] = (), progress: Progress | None = None
+) -> CheckpointReport:
+    """Derive what became of each tensor of a checkpoint in another, and say what is wrong.
+
+    Args:
+        before: the file or folder of the checkpoint that was converted.
+        after: the file or folder of what it was converted to.
+        others: files or folders of further checkpoints of which tensors may be made: adapters that were merged, or
+            models that were averaged. Where a name is in several, it gets its file's name and a colon before it.
+        progress: receives the stages.
+
+    Raises:
+        UsageError: one of them can't be read.
+    """
+    progress = progress or NoProgress()
+    opened = _together([open_checkpoint(path) for path in (before, *others)]), open_checkpoint(after)
+    progress.stage("tensors", len(opened[0].tensors) + 2 * len(opened[1].tensors))
+    derivation = derive(*opened, advance=progress.advance)
+    return CheckpointReport(*opened, derivation, findings(derivation))
+
+
+def _together(checkpoints: Sequence[StoredCheckpoint]) -> StoredCheckpoint:
+    """Return a checkpoint with the tensors of several."""
+    first, *others = checkpoints
+    tensors: dict[str, StoredTensor] = dict(first.tensors)
+    for checkpoint in others:
+        for name, tensor in checkpoint.tensors.items():
+            unique = f"{Path(checkpoint.path).stem}:{name}" if name in first.tensors else name
+            tensors[unique] = replace(tensor, name=unique)
+    notes = tuple(note for checkpoint in checkpoints for note in checkpoint.notes)
+    skipped = tuple(entry for checkpoint in checkpoints for entry in checkpoint.skipped)
+    return replace(first, tensors=tensors, notes=notes, skipped=skipped)

@@ -1,0 +1,57 @@
+"""`parity checkpoint`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from ..support.files import write_text
+from ..support.progress import ProgressDisplay
+from .arguments.declaring import ArgumentGroup, option
+from .arguments.groups import Reports
+from .command import command
+from .outcome import finish, require_outputs
+
+
+@dataclass(frozen=True)
+class Map(ArgumentGroup):
+    """What tensors are made of."""
+
+    title = "Convert"
+    others: tuple[str, ...] = option(
+        "--with",
+        multiple=True,
+        metavar="FILE",
+        help="A further checkpoint that AFTER is made of: an adapter, or a model that was averaged. May be repeated.",
+    )
+    written_map: str | None = option(
+        "--write-map", metavar="FILE", help="Write what AFTER's tensors are made of, to be read, edited and applied."
+    )
+
+
+@command("checkpoint")
+@click.argument("before")
+@click.argument("after")
+def checkpoint(before: str, after: str, weight_map: Map, reports: Reports) -> None:
+    """Compare two checkpoints, without their models: what became of each tensor?
+
+    BEFORE is the checkpoint that was converted, AFTER what it was converted to; each is a file or a folder. No names
+    need agree: values tell what each tensor of AFTER is made of, also if it was transposed, joined, split, stacked,
+    padded, put in another order, rounded, scaled, or if norms or adapters were merged into it.
+
+    Then it says what is wrong, with the evidence: tensors that were left out, never loaded, zero, repeated, exchanged,
+    or made in another way than in the other layers.
+    """
+    require_outputs(
+        reports.files_by_option | {"--write-map": weight_map.written_map}, {"BEFORE": before, "AFTER": after}
+    )
+    with ProgressDisplay() as progress:
+        progress.stage("read", None)
+        from ..checking.checkpoints import check_checkpoint
+
+        report = check_checkpoint(before, after, weight_map.others, progress)
+    if weight_map.written_map is not None:
+        write_text(weight_map.written_map, report.map_text())
+        report.notes.append(f"the map was written to {weight_map.written_map}")
+    finish(report, reports.verbose, reports.files)
