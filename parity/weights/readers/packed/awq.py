@@ -19,7 +19,7 @@ import numpy as np
 from ...arrangements import Array
 from ..tensor import StoredCheckpoint, StoredTensor
 from .gptq import is_gptq
-from .groups import Group, Unpacked, columns, group_size, groups, scaled, unpack, whole_number, with_weights
+from .groups import SCALES, Group, Unpacked, columns, group_size, groups, scaled, unpack, whole_number, with_weights
 
 PARTS = ("qweight", "qzeros", "scales")
 _PLACES = np.argsort([0, 2, 4, 6, 1, 3, 5, 7])
@@ -41,7 +41,10 @@ def _weight(group: Group) -> Unpacked:
     shapes = group.shapes(*PARTS, "g_idx")
     matrices = all(len(tensor.shape) == 2 and 0 not in tensor.shape for tensor in (qweight, qzeros, scales))
     group.require(
-        matrices and (qweight.dtype, qzeros.dtype) == ("int32", "int32") and qzeros.shape[1] * 8 == scales.shape[1],
+        matrices
+        and (qweight.dtype, qzeros.dtype) == ("int32", "int32")
+        and scales.dtype in SCALES
+        and qzeros.shape[1] * 8 == scales.shape[1],
         f"its shapes are neither GPTQ's nor AWQ's: {shapes}",
     )
     group.require(whole_number(group.checkpoint, "bits") in (None, 4), "AWQ is read with 4 bits only")
@@ -75,7 +78,7 @@ def _gemv(group: Group) -> StoredTensor:
     qweight, qzeros, scales = group["qweight"], group["qzeros"], group["scales"]
     rows, width = qweight.shape[0], qweight.shape[1] * 8
     size = whole_number(group.checkpoint, "group_size") or 0  # shapes can't tell, since groups are padded
-    size = width if size == -1 else size
+    size = width if size == -1 else min(size, width)
     count = -(-width // size) if size > 0 else 0
     unit = 4 if size == 32 else 2 if size == 64 else 1  # words of zero points come in so many
     padded = -(-count // (8 * unit)) * 8 * unit

@@ -19,7 +19,19 @@ from __future__ import annotations
 
 from ...arrangements import Array
 from ..tensor import StoredCheckpoint, StoredTensor
-from .groups import Group, Unpacked, columns, group_size, groups, scaled, settings, unpack, whole_number, with_weights
+from .groups import (
+    SCALES,
+    Group,
+    Unpacked,
+    columns,
+    group_size,
+    groups,
+    scaled,
+    settings,
+    unpack,
+    whole_number,
+    with_weights,
+)
 
 PARTS = ("qweight", "qzeros", "scales", "g_idx")
 _BITS = (2, 3, 4, 8)
@@ -93,9 +105,9 @@ def _bits_and_width(group: Group) -> tuple[int, int]:
     said = whole_number(group.checkpoint, "bits")
     fitting = [said] if said in fitting and len(fitting) > 1 else fitting
     shapes = group.shapes(*PARTS)
-    group.require(len(fitting) > 0 and len(scales.shape) == 2 and 0 not in scales.shape, f"shapes contradict: {shapes}")
+    group.require(len(fitting) > 0 and 0 not in (*qweight.shape, *scales.shape), f"shapes contradict: {shapes}")
     group.require(len(fitting) == 1, f"its shapes don't tell the number of bits: {shapes}")
-    group.require(qzeros.dtype == "int32" and scales.dtype in ("float16", "bfloat16", "float32"), f"dtypes: {shapes}")
+    group.require(qzeros.dtype == "int32" and scales.dtype in SCALES, f"dtypes: {shapes}")
     group.require(g_idx is None or (len(g_idx.shape) == 1 and g_idx.dtype in ("int32", "int64")), f"g_idx: {shapes}")
     return fitting[0], width(fitting[0])
 

@@ -12,6 +12,9 @@ from .....runtime.errors import UsageError
 from ...arrangements import Array
 from ..tensor import StoredCheckpoint, StoredTensor
 
+SCALES = ("float16", "bfloat16", "float32")
+"""Dtypes of scales."""
+
 
 @dataclass(frozen=True)
 class Group:
@@ -69,10 +72,10 @@ class Unpacked:
 
 
 def groups(checkpoint: StoredCheckpoint, main: str) -> Iterator[Group]:
-    """Yield a group for each tensor that is called `main`, at any depth."""
+    """Yield a group for each tensor called `main`, at any depth; if `main` begins with _, whose name ends with it."""
     for name in checkpoint.tensors:
         prefix = name.removesuffix(main)
-        if name.endswith(main) and (not prefix or prefix.endswith(".")):
+        if name.endswith(main) and (not prefix or prefix.endswith(".") or main.startswith("_")):
             yield Group(checkpoint, prefix, main)
 
 
@@ -103,6 +106,14 @@ def settings(checkpoint: StoredCheckpoint) -> Mapping[str, Any]:
     config = checkpoint.metadata.get("config")
     found = config.get("quantization_config") if isinstance(config, Mapping) else None
     return found if isinstance(found, Mapping) else {}
+
+
+def of_weights(checkpoint: StoredCheckpoint, key: str) -> list[Any]:
+    """Return what the configuration of compressed-tensors says of weights, for each of its groups of layers."""
+    of_layers = settings(checkpoint).get("config_groups")
+    entries = of_layers.values() if isinstance(of_layers, Mapping) else ()
+    weights = [entry.get("weights") for entry in entries if isinstance(entry, Mapping)]
+    return [each.get(key) for each in weights if isinstance(each, Mapping)]
 
 
 def whole_number(checkpoint: StoredCheckpoint, key: str) -> int | None:
@@ -146,6 +157,12 @@ def nibbles(octets: Array) -> Array:
     numbers[..., 0::2] = octets & 15
     numbers[..., 1::2] = octets >> 4
     return numbers
+
+
+def powers_of_two(octets: Array) -> Array:
+    """Return the numbers in float32 that bytes stand for as E8M0: 2 ** (byte - 127), and NaN for 255."""
+    exponents = octets.view(np.uint8).astype(np.int32)
+    return np.where(exponents == 255, np.float32(np.nan), np.ldexp(np.float32(1), np.minimum(exponents, 254) - 127))
 
 
 def scaled(codes: Array, steps: Array, zeros: Array | None, group: int | Array) -> Array:
