@@ -100,6 +100,7 @@ class Form:
 
 FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp,
+    "minus_exp": lambda x: -np.exp(x),
     "log": np.log,
     "sigmoid": lambda x: np.asarray(0.5 * (1.0 + np.tanh(0.5 * x))),
     "softplus": lambda x: np.asarray(np.logaddexp(x, np.zeros((), x.dtype))),

@@ -20,6 +20,7 @@ from .relations import RELATIONS
 from .relations.context import Context
 from .reordering import reorderings
 from .slices import SliceIndex
+from .stacks import stacks
 from .vectors import VectorIndex, vector_joins
 
 ERRORS = tuple(map(relative_error, ("bfloat16", "float8_e4m3fn")))
@@ -73,7 +74,7 @@ class Derivation:
 
     def expected(self, name: str) -> Assembly | None:
         """Return what a tensor would be made of if it were as in another layer; None if no layer tells."""
-        for assembly in self.guide.analogies(name):
+        for assembly in (*self.guide.analogies(name),)[::-1]:
             if all(source in self.before for source in assembly.all_names):
                 return assembly
         return None
@@ -136,22 +137,30 @@ class _Search:
             if origin is not None and not origin.join.unknown:
                 self._settle(name, origin)
                 return
+            if stack := self._stacked(target, error):
+                self._settle(name, stack)
+                return
             if origin is not None:
                 self.partial.setdefault(name, origin)
 
     def look_for_constant(self, name: str) -> None:
         """Find what a tensor whose elements are all equal is made of: values can't tell, so names must."""
         target = self.result.after[name]
-        origin = self._by_analogy(target)
-        if origin is None:
-            alike = [s for s in self.wholes.of_size(target.tensor.size) if s.is_constant]
-            for source in self._by_names(target, alike):
-                shape = target.tensor.shape
-                join = Join(Assembly((source.tensor.name,), None if source.tensor.shape == shape else shape))
-                if origin := self._confirmed(target, join):
-                    break
-        if origin is not None:
-            self._settle(name, origin)
+        alike = [s for s in self.wholes.of_size(target.tensor.size) if s.is_constant]
+        shape = target.tensor.shape
+        assemblies = [
+            *self._analogies(target),
+            *(
+                Assembly((s.tensor.name,), None if s.tensor.shape == shape else shape)
+                for s in self._by_names(target, alike)
+            ),
+        ]
+        taken = {source for origin in self.result.origins.values() for source in origin.sources}
+        assemblies.sort(key=lambda assembly: not taken.isdisjoint(assembly.names))  # rather one that isn't used yet
+        for assembly in assemblies:
+            if origin := self._confirmed(target, Join(assembly)):
+                self._settle(name, origin)
+                return
 
     def look_for_computation(self, name: str) -> None:
         """Find what a tensor is computed from that isn't put together from others, or only in part."""
@@ -180,14 +189,16 @@ class _Search:
 
         return sorted(sources, key=likeness, reverse=True)[:MOST_ALIKE]
 
-    def _by_analogy(self, target: Sketch) -> Origin | None:
-        """Return what a tensor is made of if it is as in another layer, or as its neighbour."""
+    def _analogies(self, target: Sketch) -> Iterator[Assembly]:
+        """Yield what a tensor is made of if it is as its neighbours are, or as in another layer."""
         for assembly in self.guide.analogies(target.tensor.name):
-            if not all(name in self.result.before for name in assembly.all_names):
-                continue
-            sources = [self.result.before[name] for name in assembly.all_names]
-            if sum(s.tensor.size for s in sources) < target.tensor.size and assembly.rows is None:
-                continue
+            if all(name in self.result.before for name in assembly.all_names):
+                sources = [self.result.before[name] for name in assembly.all_names]
+                if sum(s.tensor.size for s in sources) >= target.tensor.size or assembly.rows is not None:
+                    yield assembly
+
+    def _by_analogy(self, target: Sketch) -> Origin | None:
+        for assembly in self._analogies(target):
             if origin := self._confirmed(target, Join(assembly)):
                 return self._with_equals(origin)
         return None
@@ -216,6 +227,20 @@ class _Search:
         if is_vector:
             possible = (*possible, *vector_joins(target, self.vectors, most))
         for join in possible:
+            if origin := self._confirmed(target, join):
+                return origin
+        return None
+
+    def _stacked(self, target: Sketch, error: float) -> Origin | None:
+        """Return what each slice of a tensor is put together from."""
+
+        def made_of(part: Sketch) -> Assembly | None:
+            if part.is_constant:
+                return None
+            origin = self._whole(part, error) or self._joined(part, error)
+            return None if origin is None or origin.join.unknown or origin.join.padding else origin.join.assembly
+
+        for join in stacks(target, self.result.before, made_of):
             if origin := self._confirmed(target, join):
                 return origin
         return None

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrangements import Array
 from ..assembly import Assembly, as_matrix, grids_of
-from ..readers.tensor import StoredTensor
+from ..readers.tensor import slice_of
 from .moments import Lines, Sketch, nearest, sketch, sums_of_powers
 from .reordering import reorderings
 from .slices import FEWEST, Slice, SliceIndex
@@ -65,7 +65,7 @@ def _parts(target: Sketch, index: SliceIndex, part: Slice, most: float) -> Itera
     """Yield the ways in which a tensor is a single slice of another along an axis."""
     source = index.sketches[part.name].tensor
     assert part.axis is not None, "a whole tensor is no part"
-    for inner in reorderings(sketch(_slice_of(source, part.axis, part.number)), target, most):
+    for inner in reorderings(sketch(slice_of(source, part.axis, part.number)), target, most):
         kept = [axis for axis in range(len(source.shape)) if axis != part.axis]
         within = tuple(kept[axis] for axis in inner.from_axes)
         if inner.columns is None and inner.rows is None:
@@ -73,12 +73,6 @@ def _parts(target: Sketch, index: SliceIndex, part: Slice, most: float) -> Itera
             rows = grids_of(np.arange(count) + part.number * count)
             axes = inner.axes if inner.shape is not None else (0,)
             yield Join(Assembly((source.name,), target.tensor.shape, (part.axis, *within), rows, None, axes))
-
-
-def _slice_of(source: StoredTensor, axis: int, number: int) -> StoredTensor:
-    array = source.read().take(number, axis)
-    rows = array.reshape(1) if array.ndim == 0 else array
-    return StoredTensor(source.name, array.shape, source.dtype, lambda start, stop: rows[start:stop])
 
 
 def _stacks(
@@ -90,7 +84,7 @@ def _stacks(
         return
     shape = target.tensor.shape
     rest = [other for other in range(len(shape)) if other != axis]
-    first = sketch(_slice_of(target.tensor, axis, 0))
+    first = sketch(slice_of(target.tensor, axis, 0))
     for inner in reorderings(index.sketches[slices[0].name], first, most):  # type: ignore[union-attr]
         if inner.rows is None and inner.columns is None:
             axes = (axis, *(rest[other] for other in inner.axes)) if inner.shape is not None else (axis, rest[0])

@@ -194,7 +194,7 @@ class WholeIndex:
             self._ordered[size] = np.concatenate([s.whole.features for s in by_scale]), by_scale
         features, ordered = self._ordered[size]
         wanted = target.whole.features[0]
-        first, last = np.searchsorted(features[:, 1], [wanted[1] - most, wanted[1] + most], "left")
-        window = features[first : last + 1]
+        first = np.searchsorted(features[:, 1], wanted[1] - most, "left")
+        window = features[first : np.searchsorted(features[:, 1], wanted[1] + most, "right")]
         near = np.flatnonzero(np.abs(window - wanted).max(axis=1) <= most)
         return [ordered[first + int(number)] for number in near]

@@ -65,18 +65,20 @@ class NameGuide:
         )
 
     def analogies(self, name: str) -> Iterator[Assembly]:
-        """Yield what a tensor may be made of, as that of another layer is, or another of the same layer."""
-        alike = self._of_kind.get(kind_of(name))
-        if alike is not None:
-            numbers = dict(zip(numbers_of(alike), numbers_of(name), strict=True))
-            assembly = self.assemblies[alike]
-            renamed = [_NUMBER.sub(lambda n: numbers.get(n.group(), n.group()), each) for each in assembly.all_names]
-            yield assembly.with_names(renamed)
+        """Yield what a tensor may be made of, as others of its module are, or as that of another layer."""
         for sibling in self.beside(name):
             assembly = self.assemblies[sibling]
             for last in self._last_names(name):
                 of_parents = [f"{parent_of(each)}.{last}".lstrip(".") for each in assembly.all_names]
                 yield replace(assembly, shape=None, columns=None, from_axes=(0,), axes=(0,)).with_names(of_parents)
+        alike = self._of_kind.get(kind_of(name))
+        if alike is not None:
+            numbers: dict[str, str] = {}
+            for old, new in zip(numbers_of(alike), numbers_of(name), strict=True):
+                numbers.setdefault(old, new)  # the layer's number comes first
+            assembly = self.assemblies[alike]
+            renamed = [_NUMBER.sub(lambda n: numbers.get(n.group(), n.group()), each) for each in assembly.all_names]
+            yield assembly.with_names(renamed)
 
     def beside(self, name: str) -> Sequence[str]:
         """Return the known tensors of the same module."""

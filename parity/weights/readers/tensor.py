@@ -81,3 +81,10 @@ def stored_array(name: str, array: Array, storage: object = None) -> StoredTenso
     """Return a tensor whose values are in memory, or mapped into it."""
     rows = array.reshape(1) if array.ndim == 0 else array
     return StoredTensor(name, array.shape, array.dtype.name, lambda start, stop: rows[start:stop], storage)
+
+
+def slice_of(source: StoredTensor, axis: int, number: int) -> StoredTensor:
+    """Return a slice of a tensor along an axis."""
+    array = source.read_rows(number, number + 1)[0] if axis == 0 else source.read().take(number, axis)
+    rows = array.reshape(1) if array.ndim == 0 else array
+    return StoredTensor(source.name, array.shape, source.dtype, lambda start, stop: rows[start:stop])

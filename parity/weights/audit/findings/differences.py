@@ -50,7 +50,7 @@ def differences(derivation: Derivation, name: str) -> Difference | None:
     for assembly in candidates:
         expected = None if assembly is None else _assembled(derivation, assembly)
         if assembly is not None and expected is not None and expected.shape == actual.shape and actual.size > 1:
-            result = _difference(expected.astype(np.float64), actual, listed(assembly.names))
+            result = _difference(expected.astype(np.float64), actual, listed(assembly.names), is_float=target.error > 0)
             if result is not None:
                 return result
     return None
@@ -67,7 +67,7 @@ def _assembled(derivation: Derivation, assembly: Assembly) -> Array | None:
         return None
 
 
-def _difference(expected: Array, actual: Array, sources: str) -> Difference | None:
+def _difference(expected: Array, actual: Array, sources: str, *, is_float: bool) -> Difference | None:
     finite = np.isfinite(actual) & np.isfinite(expected)
     differing = ~(expected == actual) & finite
     share = differing.mean()
@@ -87,6 +87,13 @@ def _difference(expected: Array, actual: Array, sources: str) -> Difference | No
     cosine = float(a @ b) / size if size else 0.0
     if abs(cosine) < LIKE:
         return None
+    if not is_float:
+        return Difference(
+            "quantized",
+            f"is {sources} in whole numbers",
+            f"the cosine of both is {cosine:.4f}; the scales are elsewhere in the checkpoint",
+            "compare a file whose layout is known, which is unpacked to the values that it stands for",
+        )
     error = float(np.linalg.norm(a - b) / np.linalg.norm(a))
     rank = _rank(expected - actual)
     low = f"; the difference has the rank {rank}, as an adapter gives" if rank else ""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ...assembly import Assembly
 from ...computed import Computed
 from ..derivation import Derivation
-from ..names import kind_of
+from ..names import kind_of, numbers_of
 from .finding import LOOK, WRONG, Finding, listed
 
 Form = tuple[object, ...]
@@ -28,6 +28,8 @@ def unlike_their_kind(derivation: Derivation) -> Iterator[Finding]:
         (usual, count), *others = Counter(forms.values()).most_common()
         if not others:
             continue
+        if _is_of_several_roles(forms):
+            continue
         unlike = [name for name, form in forms.items() if form != usual]
         is_clear = count > len(forms) / 2
         yield Finding(
@@ -39,6 +41,21 @@ def unlike_their_kind(derivation: Derivation) -> Iterator[Finding]:
             f"{in_words(next(derivation.origins[n].join.assembly for n, f in forms.items() if f == usual))}",
             "convert all layers alike",
         )
+
+
+def _is_of_several_roles(forms: Mapping[str, Form]) -> bool:
+    """Whether a number in the names, which isn't a layer's, tells the form: `ln_1` and `ln_2` of each layer."""
+    differ_in_sources_alone = len({form[1:] for form in forms.values()}) == 1
+    numbers = {name: numbers_of(name) for name in forms}
+    for position in range(len(next(iter(numbers.values())))):
+        by_number: dict[str, list[Form]] = {}
+        for name, form in forms.items():
+            by_number.setdefault(numbers[name][position], []).append(form)
+        counts = [len(alike) for alike in by_number.values()]
+        is_told = all(len(set(alike)) == 1 for alike in by_number.values())
+        if is_told and (min(counts) > 1 or (differ_in_sources_alone and max(counts) > 1)):
+            return True
+    return differ_in_sources_alone and len(forms) == 2
 
 
 def form_of(assembly: Assembly) -> Form:

@@ -18,14 +18,15 @@ def missing(derivation: Derivation) -> Iterator[Finding]:
     by_kind: dict[str, list[str]] = {}
     expected = {n for name in derivation.unknown if (a := derivation.expected(name)) is not None for n in a.names}
     for name in derivation.unused:
-        if name in expected:  # what should be made of it is named
-            continue
-        by_kind.setdefault(kind_of(name), []).append(name)
+        if name not in expected:  # else, what should be made of it is named
+            by_kind.setdefault(kind_of(name), []).append(name)
+    alone: list[str] = []
     for kind, names in by_kind.items():
-        trained = [name for name in names if not _is_derived(derivation.before[name])]
-        rank = NOTE if not trained else WRONG if kind in used_kinds else LOOK
-        repeated = _repeated(derivation, kind)
-        if repeated and rank == WRONG:
+        if all(_is_derived(derivation.before[name]) for name in names):
+            yield _finding(NOTE, names, "it is no weight: counted, constant, or computed by a formula")
+        elif kind not in used_kinds:
+            alone += names
+        elif repeated := _repeated(derivation, kind):
             yield Finding(
                 WRONG,
                 "repeated",
@@ -34,16 +35,21 @@ def missing(derivation: Derivation) -> Iterator[Finding]:
                 f"both come from {listed(derivation.origins[repeated[0]].sources)}",
                 "give each its own source: a loop counts twice, or a name is misspelt",
             )
-            continue
-        others = sum(kind_of(n) == kind for n in derivation.before) - len(names)
-        yield Finding(
-            rank,
-            "missing",
-            tuple(names),
-            f"nothing is made of {listed(names)}",
-            f"{others} others of the kind {kind!r} are used" if others else f"none of the kind {kind!r} is used",
-            "if the network needs it, add it to the conversion; if not, drop it by name",
-        )
+        else:
+            others = sum(kind_of(n) == kind for n in derivation.before) - len(names)
+            yield _finding(WRONG, names, f"{others} others of the kind {kind!r} are used")
+    if alone:
+        yield _finding(LOOK, alone, "no other layer uses any of their kinds")
+
+
+def _finding(rank: str, names: list[str], evidence: str) -> Finding:
+    kinds = dict.fromkeys(map(kind_of, names))
+    what = listed(names) if len(names) <= len(kinds) or len(names) < 4 else listed(kinds)
+    count = f"{len(names)} tensors: " if len(names) > 1 else ""
+    return Finding(
+        rank, "missing", tuple(names), f"nothing is made of {count}{what}", evidence,
+        "if the network needs it, add it to the conversion; if not, drop it by name",
+    )  # fmt: skip
 
 
 def _is_derived(of_tensor: Sketch) -> bool:

@@ -40,7 +40,8 @@ def unknown(derivation: Derivation) -> Iterator[Finding]:
                 "if the network trains it, its values were never loaded: add it to the conversion",
             )
         elif near := differences(derivation, name):
-            yield Finding(WRONG, near.kind, (name,), f"{listed([name])} {near.text}", near.evidence, near.advice)
+            rank = NOTE if near.kind == "quantized" else WRONG
+            yield Finding(rank, near.kind, (name,), f"{listed([name])} {near.text}", near.evidence, near.advice)
         else:
             looks, numbers = _distribution(of_tensor)
             yield Finding(

@@ -9,6 +9,7 @@ from ..moments import Sketch
 from .context import Context
 from .factors import with_a_factor
 from .folded_norms import bias_of_a_folded_norm
+from .intermediate import with_a_function, with_sums
 from .low_rank import with_a_low_rank_update
 from .mixtures import with_a_mixture
 from .offsets import with_an_offset
@@ -22,6 +23,8 @@ RELATIONS: tuple[Callable[[Sketch, Context, float], Iterator[Join]], ...] = (
     with_a_factor_for_each_row,
     bias_of_a_folded_norm,
     with_a_low_rank_update,
+    with_sums,
+    with_a_function,
     with_a_mixture,
 )
 """Each yields what a tensor may be computed from, given what is known of the others and the error of an element."""
