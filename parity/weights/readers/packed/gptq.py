@@ -92,7 +92,8 @@ def _zeros(qzeros: StoredTensor, bits: int, start: int, stop: int) -> Array:
 def _bits_and_width(group: Group) -> tuple[int, int]:
     """Return the number of bits, and of columns of the weight."""
     qweight, qzeros, scales, g_idx = group["qweight"], group["qzeros"], group["scales"], group.get("g_idx")
-    rows = qweight.shape[1]
+    rows, shapes = qweight.shape[1], group.shapes(*PARTS)
+    group.require(g_idx is None or (len(g_idx.shape) == 1 and g_idx.dtype in ("int32", "int64")), f"g_idx: {shapes}")
 
     def width(bits: int) -> int:
         return qweight.shape[0] * 32 // bits if g_idx is None else g_idx.shape[0]
@@ -104,11 +105,9 @@ def _bits_and_width(group: Group) -> tuple[int, int]:
     ]
     said = whole_number(group.checkpoint, "bits")
     fitting = [said] if said in fitting and len(fitting) > 1 else fitting
-    shapes = group.shapes(*PARTS)
     group.require(len(fitting) > 0 and 0 not in (*qweight.shape, *scales.shape), f"shapes contradict: {shapes}")
     group.require(len(fitting) == 1, f"its shapes don't tell the number of bits: {shapes}")
     group.require(qzeros.dtype == "int32" and scales.dtype in SCALES, f"dtypes: {shapes}")
-    group.require(g_idx is None or (len(g_idx.shape) == 1 and g_idx.dtype in ("int32", "int64")), f"g_idx: {shapes}")
     return fitting[0], width(fitting[0])
 
 

@@ -114,6 +114,7 @@ CONTRADICTIONS = {
     "contradict": {"l.g_idx": np.zeros(WIDTH + 40, np.int32)},
     "dtypes": {"l.scales": np.zeros((2, ROWS), np.int8)},
     "g_idx": {"l.g_idx": np.zeros((WIDTH, 1), np.int32)},
+    "g_idx: ": {"l.g_idx": np.zeros((), np.int32)},
 }
 
 
