@@ -37,16 +37,16 @@ def unpack_float8(checkpoint: StoredCheckpoint) -> StoredCheckpoint | None:
 
 
 def _groups(checkpoint: StoredCheckpoint) -> Iterator[Group]:
-    needs_scale = settings(checkpoint).get("quant_method") in _METHODS
     for name, tensor in checkpoint.tensors.items():
         if tensor.dtype not in (*_FLOATS, "int8"):
             continue
         group = Group(checkpoint, name, "")
         beside = any(group.get(part) for part in _SCALES)
-        needed = needs_scale and tensor.dtype in _FLOATS and name.endswith("weight")
-        group.require(beside or not needed, f"it is {tensor.dtype}, and there is no {name}_scale beside it")
         if beside:
             yield group
+        elif tensor.dtype in _FLOATS and name.endswith("weight"):
+            method = settings(checkpoint).get("quant_method")
+            group.require(method not in _METHODS, f"it is {tensor.dtype}, and there is no {name}_scale beside it")
 
 
 def _weight(group: Group) -> Unpacked:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -102,10 +104,24 @@ def with_weights(checkpoint: StoredCheckpoint, weights: Sequence[tuple[Group, Un
 
 
 def settings(checkpoint: StoredCheckpoint) -> Mapping[str, Any]:
-    """Return the `quantization_config` of the checkpoint's configuration, which may say anything; empty without one."""
+    """Return the `quantization_config` of the checkpoint's configuration, which may say anything; empty without one.
+
+    Raises:
+        UsageError: the configuration is a text that isn't JSON.
+    """
     config = checkpoint.metadata.get("config")
+    if isinstance(config, str):
+        try:
+            config = _parsed(config)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"can't read {checkpoint.path}: it is packed, and its config.json isn't JSON") from error
     found = config.get("quantization_config") if isinstance(config, Mapping) else None
     return found if isinstance(found, Mapping) else {}
+
+
+@lru_cache(maxsize=2)
+def _parsed(text: str) -> Any:
+    return json.loads(text)
 
 
 def of_weights(checkpoint: StoredCheckpoint, key: str) -> list[Any]:
