@@ -102,6 +102,7 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp,
     "minus_exp": lambda x: -np.exp(x),
     "log": np.log,
+    "log_minus": lambda x: np.log(-x),
     "sigmoid": lambda x: np.asarray(0.5 * (1.0 + np.tanh(0.5 * x))),
     "softplus": lambda x: np.asarray(np.logaddexp(x, np.zeros((), x.dtype))),
     "tanh": np.tanh,

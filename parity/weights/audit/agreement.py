@@ -13,6 +13,8 @@ from .precisions import BLOCK_FORMAT, COARSE, is_coarser, relative_error, rounde
 
 SAME_RATIO = 2.0
 """The largest error of the same numbers, in errors of an element of the coarser dtype, by root mean squares."""
+COMPUTED_RATIO = 4.0
+"""How many times as large it may be if the numbers were computed from others."""
 WORST_RATIO = 4.0
 """The largest of a single row, in errors that all together may have."""
 BLOCKS = 0.2
@@ -58,17 +60,21 @@ NOTHING = Agreement(1.0, 1.0, 1, 1, "", is_rounded=False, allowed=0.0)
 """What another shape gives."""
 
 
-def agreement(expected: Callable[[int, int], Array], target: Sketch, dtype: str) -> Agreement:
+def agreement(
+    expected: Callable[[int, int], Array], target: Sketch, dtype: str, *, is_computed: bool = False
+) -> Agreement:
     """Compare a tensor with what is expected, by chunks; where it is something else, the rest isn't read.
 
     Args:
         expected: returns the expected values of rows from `start` to `stop`, of any numeric dtype.
         target: the tensor.
         dtype: the dtype that the expected values were held in.
+        is_computed: whether they were computed from others, in one of the dtypes.
     """
     tensor, total = target.tensor, float(target.whole.sums[0, 1])
     coarser = tensor.dtype if is_coarser(tensor.dtype, dtype) else dtype
     allowed = BLOCKS if relative_error(coarser) >= BLOCK_FORMAT else SAME_RATIO * relative_error(coarser)
+    allowed *= COMPUTED_RATIO if is_computed else 1.0
     passed = [name for name in COARSE if is_coarser(name, tensor.dtype)]
     is_rounded = _is_float(tensor.dtype)
     squares = worst = 0.0

@@ -10,6 +10,7 @@ import numpy as np
 from ....runtime.errors import UsageError
 from ..arrangements import Array
 from ..assembly import Assembly, as_matrix
+from ..computed import Computed
 from ..readers.tensor import StoredCheckpoint
 from .agreement import NOTHING, Agreement, agreement
 from .joins import Join, joins
@@ -126,6 +127,7 @@ class _Search:
         self.slices = SliceIndex(varied)
         self.vectors = VectorIndex(varied)
         self.wholes = WholeIndex(result.before.values())
+        self.context = Context(result.before, self.wholes, self.slices, self.guide)
         self.partial: dict[str, Origin] = {}
         self.coarsest = max((s.error for s in result.before.values()), default=0.0)
 
@@ -165,10 +167,9 @@ class _Search:
     def look_for_computation(self, name: str) -> None:
         """Find what a tensor is computed from that isn't put together from others, or only in part."""
         target = self.result.after[name]
-        context = Context(self.result.before, self.wholes, self.slices, self.guide)
         for error in (max(target.error, self.coarsest), *ERRORS[:1]):
             for relation in RELATIONS:
-                for join in relation(target, context, error):
+                for join in relation(target, self.context, error):
                     if origin := self._confirmed(target, join):
                         self._settle(name, origin)
                         return
@@ -257,7 +258,8 @@ class _Search:
                 return NOTHING
             return agreement(sources[0].read_rows, target, dtype)
         try:
-            array = join.assembly.assemble({source.name: source.read() for source in sources})
+            with np.errstate(all="ignore"):  # what is tried needn't make sense
+                array = join.assembly.assemble({source.name: source.read() for source in sources})
         except UsageError:  # what an analogy says doesn't fit the shapes
             return NOTHING
         if array.shape != target.tensor.shape:
@@ -265,7 +267,8 @@ class _Search:
         if join.unknown or (join.padding and not join.assembly.padding):
             array = _with_rows(array, target.tensor.read(), join)
         rows = array.reshape(1) if array.ndim == 0 else array
-        return agreement(lambda start, stop: rows[start:stop], target, dtype)
+        is_computed = any(isinstance(source, Computed) for source in join.assembly.sources)
+        return agreement(lambda start, stop: rows[start:stop], target, dtype, is_computed=is_computed)
 
 
 def _with_rows(array: Array, actual: Array, join: Join) -> Array:

@@ -99,7 +99,7 @@ def _difference(expected: Array, actual: Array, sources: str, *, is_float: bool)
     low = f"; the difference has the rank {rank}, as an adapter gives" if rank else ""
     return Difference(
         "adapter" if rank else "near",
-        f"is near {sources}, and not the same: it differs by {error:.1%}",
+        f"is near {sources}, and not the same: it differs by {error:.2g} of its size",
         f"the cosine of both is {cosine:.4f}{low}",
         "give the adapter's file, too"
         if rank

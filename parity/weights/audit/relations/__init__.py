@@ -15,6 +15,7 @@ from .mixtures import with_a_mixture
 from .offsets import with_an_offset
 from .row_factors import with_a_factor_for_each_row
 from .scaled_parts import with_scaled_parts
+from .unstacked import part_of_a_slice
 
 RELATIONS: tuple[Callable[[Sketch, Context, float], Iterator[Join]], ...] = (
     with_a_factor,
@@ -22,6 +23,7 @@ RELATIONS: tuple[Callable[[Sketch, Context, float], Iterator[Join]], ...] = (
     with_an_offset,
     with_a_factor_for_each_row,
     bias_of_a_folded_norm,
+    part_of_a_slice,
     with_a_low_rank_update,
     with_sums,
     with_a_function,

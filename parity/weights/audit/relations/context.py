@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from ...arrangements import Array
 from ..moments import Sketch, WholeIndex
 from ..names import NameGuide, parent_of
 from ..slices import SliceIndex
+
+T = TypeVar("T")
 
 MOST_SOURCES = 16
 """The most tensors, the likeliest by their names, that a tensor may be computed from."""
@@ -33,6 +36,14 @@ class Context:
     wholes: WholeIndex
     slices: SliceIndex
     guide: NameGuide
+    _memo: dict[str, Any] = field(default_factory=dict)
+
+    def memo(self, key: str, compute: Callable[[], T]) -> T:
+        """Return what is computed once for all tensors."""
+        if key not in self._memo:
+            self._memo[key] = compute()
+        result: T = self._memo[key]
+        return result
 
     def likely(self, target: Sketch, sources: Sequence[Sketch]) -> list[Sketch]:
         """Return the likeliest sources by their names, the likeliest first."""

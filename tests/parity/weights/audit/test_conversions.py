@@ -36,3 +36,17 @@ def test_a_right_conversion_is_derived_completely(name: str) -> None:
 def _is_exact(array: np.ndarray, tensor: np.ndarray) -> bool:
     """Whether fewer tensors give the same numbers: a weight norm whose gain is still the length of its direction."""
     return bool(np.allclose(array, tensor, rtol=1e-6, atol=0))
+
+
+LOSSY = ("average", "batch_norm", "layer_norm", "lora/merged", "lstm/flax", "lstm/keras", "quantized", "weight_norm")
+"""Conversions that compute values from which the first ones don't follow."""
+
+
+@pytest.mark.parametrize("name", [name for name in CONVERSIONS if not name.startswith(LOSSY)])
+def test_the_way_back_is_derived_too(name: str) -> None:
+    conversion = CONVERSIONS[name]
+    inputs = conversion.inputs()
+    used = {source for sources in conversion.made_of.values() for source in sources}
+    result = derive(checkpoint(conversion.after(inputs)), checkpoint({n: inputs[n] for n in used}))
+    assert result.unknown == []
+    assert [finding.text for finding in findings(result) if finding.rank == WRONG] == []
