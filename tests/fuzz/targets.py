@@ -25,6 +25,7 @@ from cellbridge.runtime.programs.interpreter import execute
 from cellbridge.runtime.programs.verify import verify
 from tests.fuzz.models import backend_models, bases, mutate_model
 from tests.fuzz.outputs import has_small_inputs, report, torch_module, typed_report
+from tests.fuzz.quantized import quantized
 from tests.fuzz.records import lock, recording, sweep_database
 from tests.mutation import TEXTS, mutate_bytes, mutate_json
 from tests.runtime.test_hostile_programs import example, pack, written
@@ -182,9 +183,11 @@ LATEST: dict[str, tuple[Target, int]] = {
     "typed": (typed_report, 60), "recording": (recording, 15), "lock": (lock, 10), "sweep": (sweep_database, 15),
 }  # fmt: skip
 """Targets added after those."""
-ADDED = {"later": (LATER, 0.1), "latest": (LATEST, 0.15)}
+CHECKPOINTS: dict[str, tuple[Target, int]] = {"quantized": (quantized, 1)}
+"""And after those."""
+ADDED = {"later": (LATER, 0.1), "latest": (LATEST, 0.15), "checkpoints": (CHECKPOINTS, 0.05)}
 """The added targets, with their shares, the last ones first to be chosen."""
-ALL = {**TARGETS, **LATER, **LATEST}
+ALL = {**TARGETS, **LATER, **LATEST, **CHECKPOINTS}
 
 
 def choose_target(source: Random, seed: int, number: int) -> str:

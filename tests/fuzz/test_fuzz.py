@@ -21,7 +21,7 @@ SEED = int(os.environ.get("FUZZ_SEED", "0"))
 
 
 def test_mutants_do_no_harm() -> None:
-    seed, numbers = 290, range(19)  # the first of few that reach all targets
+    seed, numbers = 14273, range(17)  # the first of few that reach all targets
     assert {choose_target(Random(f"{seed}:{number}"), seed, number) for number in numbers} == {*ALL}
     results = list(fuzz(seed, numbers))
     assert [result for result in results if isinstance(result, int)] == list(numbers)
