@@ -2,7 +2,7 @@
 
     weight[row, column] = (qweight - zero)[row, column] * scales[g_idx[column], row]
 
-The tensors, as AutoGPTQ 0.7.1 and GPTQModel 7.7.0 write them, with `out` rows and `in` columns of the weight:
+The tensors, as AutoGPTQ 0.8.0.dev0 and GPTQModel 7.7.0 write them, with `out` rows and `in` columns of the weight:
 
     qweight  int32    [in * bits / 32, out]      the columns of a row follow one another, the lowest bits first
     qzeros   int32    [groups, out * bits / 32]  zero points, in the same way along the rows
