@@ -60,20 +60,15 @@ class MappedWeights:
     @classmethod
     def of(cls, path: str | PathLike[str]) -> MappedWeights:
         """Map a `.safetensors` file, those that an index names, or those of a folder."""
-        return cls(_files(Path(path)))
+        return cls(files_of(Path(path)))
 
     def _add(self, path: Path) -> None:
+        header, start = header_of(path)
         try:
-            with safetensors.safe_open(path, framework="pt"):  # checks sizes and offsets of the whole header
-                pass
             with path.open("rb") as file:
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-        except safetensors.SafetensorError as error:
-            raise UsageError(f"can't read {path}: not safetensors, or damaged: {error}") from error
         except OSError as error:
             raise UsageError(f"can't read {path}: {error.strerror or error}") from error
-        start = 8 + int.from_bytes(mapped[:8], "little")
-        header: dict[str, Any] = json.loads(mapped[8:start])
         header.pop("__metadata__", None)
         self._maps.append(mapped)
         for name, item in header.items():
@@ -226,7 +221,27 @@ def require_values(module: torch.nn.Module) -> None:
         )
 
 
-def _files(path: Path) -> list[Path]:
+def header_of(path: Path) -> tuple[dict[str, Any], int]:
+    """Return the header of a safetensors file, and where the bytes of its tensors begin.
+
+    Raises:
+        UsageError: the file can't be read, its sizes or offsets are wrong, or tensors overlap.
+    """
+    try:
+        with safetensors.safe_open(path, framework="np"):  # checks the whole header
+            pass
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            header: dict[str, Any] = json.loads(file.read(size))
+    except safetensors.SafetensorError as error:
+        raise UsageError(f"can't read {path}: not safetensors, or damaged: {error}") from error
+    except OSError as error:
+        raise UsageError(f"can't read {path}: {error.strerror or error}") from error
+    return header, 8 + size
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the safetensors files at a path: itself, those that an index names, or those of a folder."""
     if path.is_dir():
         indexes = sorted(path.glob(f"*{INDEX_SUFFIX}"))
         if len(indexes) > 1:

@@ -123,7 +123,7 @@ def _read_pickled(path: str) -> Checkpoint:
     try:
         _require_no_bomb(path)
         with warnings.catch_warnings(action="ignore"):
-            loaded = torch.load(path, map_location="cpu", weights_only=True)
+            loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except OSError as error:
         raise UsageError(f"can't read {path}: {error.strerror or error}") from error
     except _UNREADABLE as error:

@@ -2,40 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ....converter.mapped_weights import INDEX_SUFFIX
 from ....runtime.errors import UsageError
 from ..checkpoint_files import CELLS, PICKLED, SAFETENSORS, read_checkpoint
 from .gguf import read_gguf
+from .models import read_onnx, read_program
+from .numpy_files import read_npy_folder, read_npz
 from .packed.layouts import unpacked
+from .safetensors_files import read_safetensors
 from .tensor import StoredCheckpoint, stored_array
 
-GGUF = ".gguf"
-FORMATS = {CELLS: "a checkpoint of Cells", SAFETENSORS: "safetensors", GGUF: "GGUF"}
-FORMATS |= dict.fromkeys(PICKLED, "a torch checkpoint")
 CONFIGURATION = "config.json"
 LONGEST_CONFIGURATION = 1 << 20
 
 
+@dataclass(frozen=True)
+class Format:
+    """A format of checkpoints.
+
+    Attributes:
+        what: what it is, in words.
+        endings: how the names of its files end, in lower case.
+        read: reads a file, and raises `UsageError` if it can't.
+    """
+
+    what: str
+    endings: tuple[str, ...]
+    read: Callable[[str], StoredCheckpoint]
+
+
+def _whole(path: str) -> StoredCheckpoint:
+    """Read a checkpoint of torch, or one of Cells or MindSpore."""
+    checkpoint = read_checkpoint(path)
+    tied = {name: number for number, names in enumerate(checkpoint.ties) for name in names}
+    tensors = {name: stored_array(name, array, tied.get(name)) for name, array in checkpoint.arrays.items()}
+    what = "a checkpoint of Cells or MindSpore" if path.lower().endswith(CELLS) else "a torch checkpoint"
+    return StoredCheckpoint(path, what, tensors, tuple(checkpoint.skipped))
+
+
+FORMATS = (
+    Format("safetensors, or an index of several", (SAFETENSORS, INDEX_SUFFIX), read_safetensors),
+    Format("torch", PICKLED, _whole),
+    Format("Cells or MindSpore", (CELLS,), _whole),
+    Format("GGUF", (".gguf",), read_gguf),
+    Format("NumPy", (".npz",), read_npz),
+    Format("ONNX", (".onnx",), read_onnx),
+    Format("programs", (".cell",), read_program),
+)
+"""What is read, by the ends of names; in a folder, safetensors or `.npy` files."""
+
+
 def open_checkpoint(path: str) -> StoredCheckpoint:
-    """Open a checkpoint by its suffix; quantized weights are dequantized when they are read.
+    """Open a checkpoint by its name; quantized weights are dequantized when they are read.
 
     Args:
-        path: the file.
+        path: the file or folder.
 
     Raises:
         UsageError: it can't be read, or is something else.
     """
-    kind = Path(path).suffix.lower()
-    if kind not in FORMATS:
-        raise UsageError(f"needed a checkpoint ({', '.join(FORMATS)}), given {path}")
-    if kind == GGUF:
-        return read_gguf(path)
-    checkpoint = read_checkpoint(path)
-    tied = {name: number for number, names in enumerate(checkpoint.ties) for name in names}
-    tensors = {name: stored_array(name, array, tied.get(name)) for name, array in checkpoint.arrays.items()}
-    metadata = _configuration(Path(path).parent / CONFIGURATION)
-    return unpacked(StoredCheckpoint(path, FORMATS[kind], tensors, tuple(checkpoint.skipped), metadata))
+    place = Path(path)
+    if not place.exists():
+        raise UsageError(f"no such file: {path}")
+    if place.is_dir():
+        folder, has_safetensors = place, any(place.glob(f"*{SAFETENSORS}"))
+        read: Callable[[str], StoredCheckpoint] = read_safetensors if has_safetensors else read_npy_folder
+    elif not place.is_file():
+        raise UsageError(f"can't read {path}: it isn't a regular file")
+    else:
+        known = [f.read for f in FORMATS if place.name.lower().endswith(f.endings)]
+        if not known:
+            endings = "; ".join(f"{f.what} ({', '.join(f.endings)})" for f in FORMATS)
+            raise UsageError(f"needed a checkpoint: {endings}, or a folder; given {path}")
+        read, folder = known[0], place.parent
+    checkpoint = read(path)
+    metadata = {**checkpoint.metadata, **_configuration(folder / CONFIGURATION)}
+    return unpacked(replace(checkpoint, metadata=metadata))
 
 
 def _configuration(path: Path) -> dict[str, str]:
