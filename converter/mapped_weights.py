@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import mmap
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -31,6 +32,7 @@ _DTYPES = {
     "U8": torch.uint8, "BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32, "F64": torch.float64,
 }  # fmt: skip
 _SHOWN = 5
+_SHARD = re.compile(r"(?P<stem>.+)-(?P<number>\d{1,9})-of-(?P<count>\d{1,9})\.[a-z]+")
 
 
 @dataclass(frozen=True)
@@ -251,6 +253,9 @@ def files_of(path: Path) -> list[Path]:
         files = sorted(path.glob(f"*{SUFFIX}"))
         if not files:
             raise UsageError(f"{path} holds no {SUFFIX} file")
+        for file in files:
+            _require_regular(file)
+        require_all_shards(files)
         return files
     if not path.exists():
         raise UsageError(f"no such file: {path}")
@@ -261,8 +266,29 @@ def files_of(path: Path) -> list[Path]:
     return [path]
 
 
+def require_all_shards(files: list[Path]) -> None:
+    """Raise `UsageError` if files are named as parts of a whole, `model-00001-of-00003`, and a part is missing."""
+    parts: dict[tuple[str, int], set[int]] = {}
+    for file in files:
+        if match := _SHARD.fullmatch(file.name):
+            parts.setdefault((match["stem"], int(match["count"])), set()).add(int(match["number"]))
+    for (stem, count), numbers in parts.items():
+        if len(numbers) < count:
+            first = next(number for number in range(1, count + 1) if number not in numbers)
+            raise UsageError(
+                f"{files[0].parent} holds {len(numbers)} of the {count} files of {visible_name(stem)}, "
+                f"and no number {first}: copy the others too, or give the one file that is meant"
+            )
+
+
+def _require_regular(path: Path) -> None:
+    if not path.is_file():
+        raise UsageError(f"can't read {path}: it isn't a regular file")
+
+
 def _files_of_index(path: Path) -> list[Path]:
     """Return the files that an index names; names of files beside it are all that it may hold."""
+    _require_regular(path)
     try:
         names = set(json.loads(path.read_bytes())["weight_map"].values())
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

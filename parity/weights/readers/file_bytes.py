@@ -14,6 +14,22 @@ from ..arrangements import Array
 from .tensor import StoredTensor
 
 
+def require_content(path: Path) -> bytes:
+    """Return the first bytes of a file; raise `UsageError` if it is no regular file, empty or a pointer of Git LFS."""
+    if not path.is_file():
+        raise UsageError(f"can't read {path}: it isn't a regular file")
+    try:
+        with path.open("rb") as file:
+            start = file.read(64)
+    except OSError as error:
+        raise UsageError(f"can't read {path}: {error.strerror or error}") from error
+    if not start:
+        raise UsageError(f"can't read {path}: the file is empty")
+    if start.startswith(b"version https://git-lfs"):
+        raise UsageError(f"can't read {path}: it is a pointer of Git LFS: fetch the file itself with `git lfs pull`")
+    return start
+
+
 def tensor_in_file(
     name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic], path: Path, offset: int
 ) -> StoredTensor:

@@ -14,11 +14,11 @@ from ....runtime.errors import ShapeError, UsageError
 from ....runtime.memory import check_memory
 from ....runtime.visible import visible_name
 from ..arrangements import Array
-from .file_bytes import tensor_in_file
+from .file_bytes import require_content, tensor_in_file
 from .tensor import StoredCheckpoint, StoredTensor
 
 SUFFIX = ".npy"
-_KINDS = "biufV"
+_KINDS = "biuf"
 _DAMAGED = (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error, ShapeError)
 
 
@@ -36,6 +36,8 @@ def read_npz(path: str) -> StoredCheckpoint:
                 with archive.open(member) as file:
                     shape, _, dtype = _header(file, visible_name(name))
                 _require_fits(shape, dtype, member.file_size)
+                if name in tensors:
+                    raise ValueError(f"it has {visible_name(name)} twice")
                 tensors[name] = StoredTensor(name, shape, dtype.name, _Member(path, member.filename, shape))
     except _DAMAGED as error:
         raise UsageError(f"can't read {path}: not an .npz file, or damaged: {error}") from error
@@ -56,6 +58,9 @@ def read_npy_folder(path: str) -> StoredCheckpoint:
         if not file.is_file() or not file.resolve().is_relative_to(folder.resolve()):
             raise UsageError(f"can't read {file}: it is no file in {path}")
         name = ".".join(file.relative_to(folder).with_suffix("").parts)
+        if name in tensors:
+            raise UsageError(f"{path} holds {visible_name(name)} in two files: {file} is the second")
+        require_content(file)
         try:
             with file.open("rb") as opened:
                 shape, is_fortran, dtype = _header(opened, visible_name(name))
@@ -105,7 +110,10 @@ def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, is_fortran, dtype = read(file)
     if dtype.kind not in _KINDS or dtype.names or dtype.hasobject:
-        raise ValueError(f"{name} has the dtype {dtype}, needed numbers")
+        what = "NumPy's files don't say how it is read: save it as float32" if dtype.kind == "V" else "needed numbers"
+        raise ValueError(f"{name} has the dtype {dtype}, {what}")
+    if any(type(size) is not int for size in shape):
+        raise ValueError(f"{name} has the shape {shape}, needed whole numbers")
     return shape, is_fortran, dtype
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from ....converter.mapped_weights import INDEX_SUFFIX
 from ....runtime.errors import UsageError
 from ..checkpoint_files import CELLS, PICKLED, SAFETENSORS, read_checkpoint
+from .file_bytes import require_content
 from .gguf import read_gguf
 from .models import read_onnx, read_program
 from .numpy_files import read_npy_folder, read_npz
@@ -78,6 +79,7 @@ def open_checkpoint(path: str) -> StoredCheckpoint:
         if not known:
             endings = "; ".join(f"{f.what} ({', '.join(f.endings)})" for f in FORMATS)
             raise UsageError(f"needed a checkpoint: {endings}, or a folder; given {path}")
+        require_content(place)
         read, folder = known[0], place.parent
     checkpoint = read(path)
     metadata = {**checkpoint.metadata, **_configuration(folder / CONFIGURATION)}

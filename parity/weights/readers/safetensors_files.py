@@ -14,7 +14,7 @@ from ....converter.mapped_weights import INDEX_SUFFIX, files_of, header_of
 from ....runtime.errors import UsageError
 from ....runtime.ir.types import as_dtype
 from ....runtime.visible import visible_name
-from .file_bytes import tensor_in_file
+from .file_bytes import require_content, tensor_in_file
 from .tensor import StoredCheckpoint, StoredTensor
 
 DTYPES = {
@@ -53,25 +53,12 @@ def read_safetensors(path: str) -> StoredCheckpoint:
 
 def _header(path: Path) -> tuple[dict[str, Any], int]:
     """Return the header of a file, and where the bytes of tensors begin; say what the file is if it is another."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(64)
-    except OSError as error:
-        raise UsageError(f"can't read {path}: {error.strerror or error}") from error
-    if not start:
-        raise UsageError(f"can't read {path}: the file is empty")
+    start = require_content(path)
     try:
         return header_of(path)
     except UsageError as error:
-        raise UsageError(f"{error}{_what_it_is(start)}") from error
-
-
-def _what_it_is(start: bytes) -> str:
-    if start.startswith(b"PK"):
-        return "\nIt looks like a torch checkpoint: give it the suffix .pt"
-    if start.startswith(b"version https://git-lfs"):
-        return "\nIt is a pointer of Git LFS: fetch the file itself with `git lfs pull`"
-    return ""
+        hint = "\nIt looks like a torch checkpoint: give it the suffix .pt" if start.startswith(b"PK") else ""
+        raise UsageError(f"{error}{hint}") from error
 
 
 def _require_all_of_index(path: Path, tensors: dict[str, StoredTensor]) -> None:

@@ -157,6 +157,50 @@ def outside() -> str:
     return "m.onnx"
 
 
+def two_members() -> str:
+    file = io.BytesIO()
+    np.save(file, ARRAYS["a.weight"])
+    with zipfile.ZipFile("m.npz", "w") as archive:
+        archive.writestr("w", file.getvalue())
+        archive.writestr("w.npy", file.getvalue())
+    return "m.npz"
+
+
+def one_name_by_two_paths() -> str:
+    npy_folder()
+    np.save("folder/a.bias.npy", ARRAYS["a.bias"])
+    return "folder"
+
+
+def shape_of_bools() -> str:
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"shape": (True, 2), "fortran_order": False, "descr": "<f4"})
+    with zipfile.ZipFile("m.npz", "w") as archive:
+        archive.writestr("w.npy", file.getvalue() + b"\0" * 64)
+    return "m.npz"
+
+
+def of_bfloat16() -> str:
+    np.savez("m.npz", w=np.ones(2, ml_dtypes.bfloat16))
+    return "m.npz"
+
+
+def fifo_in_folder(name: str) -> str:
+    save_file(ARRAYS, "m.safetensors")
+    os.mkfifo(name)
+    return "."
+
+
+def part_of_three() -> str:
+    save_file(ARRAYS, "model-00002-of-00003.safetensors")
+    return "."
+
+
+def pointer_in_folder() -> str:
+    os.mkdir("folder")
+    return os.path.dirname(text("folder/w.npy"))
+
+
 def text(path: str, content: str = "version https://git-lfs.github.com/spec/v1\n") -> str:
     Path(path).write_text(content)
     return path
@@ -187,6 +231,18 @@ BAD: dict[str, tuple[Callable[[], str], str]] = {
     "objects": (of_objects, "needed numbers"),
     "external data outside": (outside, "no file in the folder"),
     "ONNX cut off": (lambda: cut_off(of_onnx(), 20), "can't read m.onnx"),
+    "one name twice in an npz": (two_members, "it has w twice"),
+    "one name by two paths": (one_name_by_two_paths, "holds a.bias in two files"),
+    "a shape of bools": (shape_of_bools, "needed whole numbers"),
+    "bfloat16 in an npz": (of_bfloat16, "save it as float32"),
+    "a FIFO as a shard": (lambda: fifo_in_folder("n.safetensors"), "n.safetensors: it isn't a regular file"),
+    "a FIFO as an index": (lambda: fifo_in_folder("m.safetensors.index.json"), "json: it isn't a regular file"),
+    "a part of three": (part_of_three, "holds 1 of the 3 files of model, and no number 1"),
+    "a pointer in a folder": (pointer_in_folder, "git lfs pull"),
+    **{
+        f"a pointer, {end}": (lambda end=end: text(f"m.{end}"), "git lfs pull") for end in ("pt", "npz", "onnx", "gguf")
+    },
+    "an empty torch file": (lambda: text("m.pt", ""), "the file is empty"),
     "a FIFO": (fifo, "isn't a regular file"),
 }
 
