@@ -249,7 +249,7 @@ def files_of(path: Path) -> list[Path]:
         if len(indexes) > 1:
             raise UsageError(f"{path} holds {len(indexes)} indexes of safetensors files: give the one that is meant")
         if indexes:
-            return _files_of_index(indexes[0])
+            return files_of_index(indexes[0])
         files = sorted(path.glob(f"*{SUFFIX}"))
         if not files:
             raise UsageError(f"{path} holds no {SUFFIX} file")
@@ -260,7 +260,7 @@ def files_of(path: Path) -> list[Path]:
     if not path.exists():
         raise UsageError(f"no such file: {path}")
     if path.name.endswith(INDEX_SUFFIX):
-        return _files_of_index(path)
+        return files_of_index(path)
     if path.suffix != SUFFIX:
         raise UsageError(f"{path} isn't a {SUFFIX} file, which alone can be used without being read")
     return [path]
@@ -286,16 +286,16 @@ def _require_regular(path: Path) -> None:
         raise UsageError(f"can't read {path}: it isn't a regular file")
 
 
-def _files_of_index(path: Path) -> list[Path]:
+def files_of_index(path: Path, suffix: str = SUFFIX) -> list[Path]:
     """Return the files that an index names; names of files beside it are all that it may hold."""
     _require_regular(path)
     try:
         names = set(json.loads(path.read_bytes())["weight_map"].values())
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UsageError(f"can't read {path}: it isn't an index of safetensors files") from error
+        raise UsageError(f"can't read {path}: it isn't an index of {suffix[1:]} files") from error
     for name in names:
-        if not isinstance(name, str) or name != Path(name).name or Path(name).suffix != SUFFIX:
-            raise UsageError(f"{path} names {name!r}, which isn't the name of a {SUFFIX} file beside it")
+        if not isinstance(name, str) or name != Path(name).name or Path(name).suffix != suffix:
+            raise UsageError(f"{path} names {name!r}, which isn't the name of a {suffix} file beside it")
         if not (path.parent / name).is_file():
             raise UsageError(f"{path} names {visible_name(name)}, which isn't there")
     return [path.parent / name for name in sorted(names)]

@@ -91,7 +91,7 @@ EXCEPTIONS: dict[Found, str] = {
     ("parity/jobs/training/updates/respects.py::_negated", "getattr"): OWN,
     ("parity/jobs/training/updates/search.py::Search._by_more", "getattr"): OWN,
     ("parity/jobs/training/updates/words.py::_of_change", "getattr"): OWN,
-    ("parity/weights/checkpoint_files.py::", "import pickle"): "for the errors that torch.load raises, nothing else",
+    ("parity/weights/readers/torch_files.py::", "import pickle"): "for the errors that torch.load raises, nothing else",
     ("parity/weights/pair_matcher.py::PairMatcher.match_by_layer", "getattr"): OWN,
     (
         "parity/causes/reproduction/readme.py::",

@@ -15,7 +15,6 @@ from . import map_file, transfer
 from .arrangements import Array
 from .checkpoint_files import (
     CELLS,
-    PICKLED,
     SAFETENSORS,
     Checkpoint,
     read_checkpoint,
@@ -29,6 +28,7 @@ from .naming import COUNTER, OF_CELLS, UNCOUNTED, Drop, Habits
 from .naming_flax import OF_FLAX
 from .naming_flax import UNCOUNTED as UNCOUNTED_BY_FLAX
 from .port_map import port_arrays
+from .readers.torch_files import PICKLED
 from .transfer import BY_MAP, Link, Plan
 
 TORCH = (*PICKLED, SAFETENSORS)

@@ -71,7 +71,7 @@ def read_npy_folder(path: str) -> StoredCheckpoint:
         tensor = tensor_in_file(name, shape[::-1] if is_fortran else shape, dtype, file, offset)
         tensors[name] = _transposed(tensor) if is_fortran else tensor
     if not tensors:
-        raise UsageError(f"{path} holds no {SUFFIX} file")
+        raise UsageError(f"{path} holds no {SUFFIX} file, nor safetensors or a pytorch_model.bin")
     return StoredCheckpoint(path, f"a folder of {len(tensors)} {SUFFIX} files", tensors)
 
 

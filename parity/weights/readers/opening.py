@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ....converter.mapped_weights import INDEX_SUFFIX
 from ....runtime.errors import UsageError
-from ..checkpoint_files import CELLS, PICKLED, SAFETENSORS, read_checkpoint
+from ..checkpoint_files import CELLS, SAFETENSORS, read_checkpoint
 from .file_bytes import require_content
 from .gguf import read_gguf
 from .models import read_onnx, read_program
@@ -16,6 +16,7 @@ from .numpy_files import read_npy_folder, read_npz
 from .packed.layouts import unpacked
 from .safetensors_files import read_safetensors
 from .tensor import StoredCheckpoint, stored_array
+from .torch_files import IN_FOLDER, PICKLED, PICKLED_INDEX, read_torch
 
 CONFIGURATION = "config.json"
 LONGEST_CONFIGURATION = 1 << 20
@@ -36,25 +37,23 @@ class Format:
     read: Callable[[str], StoredCheckpoint]
 
 
-def _whole(path: str) -> StoredCheckpoint:
-    """Read a checkpoint of torch, or one of Cells or MindSpore."""
+def _read_cells(path: str) -> StoredCheckpoint:
+    """Read a checkpoint of Cells or MindSpore."""
     checkpoint = read_checkpoint(path)
-    tied = {name: number for number, names in enumerate(checkpoint.ties) for name in names}
-    tensors = {name: stored_array(name, array, tied.get(name)) for name, array in checkpoint.arrays.items()}
-    what = "a checkpoint of Cells or MindSpore" if path.lower().endswith(CELLS) else "a torch checkpoint"
-    return StoredCheckpoint(path, what, tensors, tuple(checkpoint.skipped))
+    tensors = {name: stored_array(name, array) for name, array in checkpoint.arrays.items()}
+    return StoredCheckpoint(path, "a checkpoint of Cells or MindSpore", tensors, tuple(checkpoint.skipped))
 
 
 FORMATS = (
     Format("safetensors, or an index of several", (SAFETENSORS, INDEX_SUFFIX), read_safetensors),
-    Format("torch", PICKLED, _whole),
-    Format("Cells or MindSpore", (CELLS,), _whole),
+    Format("torch, or an index of several", (*PICKLED, PICKLED_INDEX), read_torch),
+    Format("Cells or MindSpore", (CELLS,), _read_cells),
     Format("GGUF", (".gguf",), read_gguf),
     Format("NumPy", (".npz",), read_npz),
     Format("ONNX", (".onnx",), read_onnx),
     Format("programs", (".cell",), read_program),
 )
-"""What is read, by the ends of names; in a folder, safetensors or `.npy` files."""
+"""What is read, by the ends of names; in a folder, safetensors, `pytorch_model.bin` or `.npy` files."""
 
 
 def open_checkpoint(path: str) -> StoredCheckpoint:
@@ -70,8 +69,7 @@ def open_checkpoint(path: str) -> StoredCheckpoint:
     if not place.exists():
         raise UsageError(f"no such file: {path}")
     if place.is_dir():
-        folder, has_safetensors = place, any(place.glob(f"*{SAFETENSORS}"))
-        read: Callable[[str], StoredCheckpoint] = read_safetensors if has_safetensors else read_npy_folder
+        folder, read = place, _reader_of_folder(place)
     elif not place.is_file():
         raise UsageError(f"can't read {path}: it isn't a regular file")
     else:
@@ -84,6 +82,13 @@ def open_checkpoint(path: str) -> StoredCheckpoint:
     checkpoint = read(path)
     metadata = {**checkpoint.metadata, **_configuration(folder / CONFIGURATION)}
     return unpacked(replace(checkpoint, metadata=metadata))
+
+
+def _reader_of_folder(folder: Path) -> Callable[[str], StoredCheckpoint]:
+    """Return the reader of the files in a folder; of two formats, safetensors are preferred, as transformers does."""
+    if any(folder.glob(f"*{SAFETENSORS}")) or any(folder.glob(f"*{INDEX_SUFFIX}")):
+        return read_safetensors
+    return read_torch if any((folder / name).exists() for name in IN_FOLDER) else read_npy_folder
 
 
 def _configuration(path: Path) -> dict[str, str]:

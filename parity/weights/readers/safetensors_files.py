@@ -7,6 +7,7 @@ bytes.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,9 @@ def read_safetensors(path: str) -> StoredCheckpoint:
             tensors[name] = tensor_in_file(name, tuple(entry["shape"]), dtype, file, offset)
     if not tensors:
         raise UsageError(f"{path} holds no parameters")
-    _require_all_of_index(Path(path), tensors)
+    place = Path(path)
+    for index in place.glob(f"*{INDEX_SUFFIX}") if place.is_dir() else [place] * place.name.endswith(INDEX_SUFFIX):
+        require_all_of_index(index, tensors)
     parts = f", {len(files)} files" if len(files) > 1 else ""
     return StoredCheckpoint(path, f"safetensors{parts}", tensors, metadata=metadata)
 
@@ -61,16 +64,12 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
         raise UsageError(f"{error}{hint}") from error
 
 
-def _require_all_of_index(path: Path, tensors: dict[str, StoredTensor]) -> None:
+def require_all_of_index(index: Path, tensors: Mapping[str, StoredTensor]) -> None:
     """Raise `UsageError` if an index names a tensor that its files don't have."""
-    indexes = sorted(path.glob(f"*{INDEX_SUFFIX}")) if path.is_dir() else []
-    if path.name.endswith(INDEX_SUFFIX):
-        indexes = [path]
-    for index in indexes:
-        names = json.loads(index.read_bytes())["weight_map"]
-        if missing := [name for name in names if name not in tensors]:
-            raise UsageError(
-                f"{index} names {visible_name(missing[0])}"
-                + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
-                + ", which its files don't have: a file is of another run, or wasn't copied whole"
-            )
+    names = json.loads(index.read_bytes())["weight_map"]
+    if missing := [name for name in names if name not in tensors]:
+        raise UsageError(
+            f"{index} names {visible_name(missing[0])}"
+            + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
+            + ", which its files don't have: a file is of another run, or wasn't copied whole"
+        )
