@@ -150,14 +150,15 @@ class _Search:
         target = self.result.after[name]
         alike = [s for s in self.wholes.of_size(target.tensor.size) if s.is_constant]
         shape = target.tensor.shape
-        assemblies = [
-            *self._analogies(target),
-            *(
-                Assembly((s.tensor.name,), None if s.tensor.shape == shape else shape)
-                for s in self._by_names(target, alike)
-            ),
-        ]
+        analogies = [*self._analogies(target)]
+        if analogies and not any(self._confirmed(target, Join(assembly)) for assembly in analogies):
+            return  # what it should be made of is known, and it isn't
+        by_names = (
+            Assembly((s.tensor.name,), None if s.tensor.shape == shape else shape)
+            for s in self._by_names(target, alike)
+        )
         taken = {source for origin in self.result.origins.values() for source in origin.sources}
+        assemblies = [*analogies, *by_names]
         assemblies.sort(key=lambda assembly: not taken.isdisjoint(assembly.names))  # rather one that isn't used yet
         for assembly in assemblies:
             if origin := self._confirmed(target, Join(assembly)):

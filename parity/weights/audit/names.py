@@ -28,6 +28,12 @@ def kind_of(name: str) -> str:
     return _NUMBER.sub("*", name)
 
 
+def layer_of(name: str) -> str:
+    """Return a name up to its first number, which is that of a layer; empty without one."""
+    number = _NUMBER.search(name)
+    return name[: number.end()] if number else ""
+
+
 def numbers_of(name: str) -> list[str]:
     """Return the numbers in a name."""
     return _NUMBER.findall(name)

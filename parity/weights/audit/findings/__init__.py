@@ -8,6 +8,7 @@ from ..derivation import Derivation
 from .exchanges import exchanges
 from .finding import RANKS, Finding
 from .kinds import unlike_their_kind
+from .layers import layers
 from .missing import missing
 from .numbers import numbers
 from .rows import rows
@@ -18,6 +19,7 @@ FINDERS: tuple[Callable[[Derivation], Iterator[Finding]], ...] = (
     unknown,
     missing,
     exchanges,
+    layers,
     unlike_their_kind,
     rows,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..derivation import Derivation
 from ..names import kind_of, numbers_of
@@ -18,6 +18,7 @@ MOST_SIBLINGS = 64
 def exchanges(derivation: Derivation) -> Iterator[Finding]:
     """Yield layers whose order differs from that of their sources, and tensors with each other's names."""
     yield from _layers(derivation)
+    yield from _stacked(derivation)
     yield from _roles(derivation)
 
 
@@ -34,23 +35,39 @@ def _layers(derivation: Derivation) -> Iterator[Finding]:
                     kinds = f"{kind_of(name)} {rest} {place}", kind_of(source)
                     by_kinds.setdefault(kinds, []).append((int(number), int(of_source[place]), name))
     seen: set[str] = set()
-    for members in by_kinds.values():
+    straight = {kinds[1] for kinds, members in by_kinds.items() if len(members) > 1 and _is_in_order(members)}
+    for kinds, members in by_kinds.items():
         in_order = sorted(members)
         sources = [source for _, source, _ in in_order]
-        if len(set(sources)) != len(sources) or sources == sorted(sources) or sources == sorted(sources, reverse=True):
+        is_reversed = sources == sorted(sources, reverse=True) and kinds[1] not in straight
+        if len(set(sources)) != len(sources) or _is_in_order(members) or is_reversed:
             continue
-        moved = [
-            (name, source)
-            for (_, source, name), right in zip(in_order, sorted(sources), strict=True)
-            if source != right
-        ]
-        names = tuple(name for name, _ in moved if name not in seen)
-        if names and len(moved) < len(members):
+        moved = [name for (_, source, name), own in zip(in_order, sorted(sources), strict=True) if source != own]
+        names = tuple(name for name in moved if name not in seen)
+        if names:
             seen |= set(names)
             yield _exchanged(derivation, names, "the others are in the order of their numbers")
-        elif names and len(members) == 2:
-            seen |= set(names)
-            yield _exchanged(derivation, names, "their numbers are in the other order")
+
+
+def _is_in_order(members: Sequence[tuple[int, int, str]]) -> bool:
+    """Whether sources are in the order of the tensors that are made of them."""
+    sources = [source for _, source, _ in sorted(members)]
+    return sources == sorted(sources)
+
+
+def _stacked(derivation: Derivation) -> Iterator[Finding]:
+    """Yield tensors in which others of one kind aren't in the order of their numbers."""
+    for name, origin in derivation.origins.items():
+        by_kind: dict[str, list[list[int]]] = {}
+        for source in origin.join.assembly.all_names:
+            by_kind.setdefault(kind_of(source), []).append([int(number) for number in numbers_of(source)])
+        mixed = [kind for kind, numbers in by_kind.items() if numbers != sorted(numbers)]
+        if mixed:
+            order = ", ".join(numbers_of(source)[-1] for source in origin.join.assembly.all_names[:8])
+            yield Finding(
+                WRONG, "exchanged", (name,), f"{listed([name])} has {listed(mixed)} in another order",
+                f"the numbers of its parts are {order}", "put them together in the order of their numbers",
+            )  # fmt: skip
 
 
 def _roles(derivation: Derivation) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..derivation import Derivation
 from ..moments import Sketch
-from ..names import kind_of
+from ..names import kind_of, layer_of
 from .finding import LOOK, NOTE, WRONG, Finding, listed
 
 
@@ -21,12 +21,13 @@ def missing(derivation: Derivation) -> Iterator[Finding]:
         if name not in expected:  # else, what should be made of it is named
             by_kind.setdefault(kind_of(name), []).append(name)
     alone: list[str] = []
+    used_layers = {layer_of(n) for origin in derivation.origins.values() for n in (*origin.sources, *origin.equals)}
     for kind, names in by_kind.items():
-        if all(_is_derived(derivation.before[name]) for name in names):
+        is_derived = all(_is_derived(derivation.before[name]) for name in names)
+        repeated = _repeated(derivation, kind)
+        if is_derived and (kind not in used_kinds or all(derivation.before[name].error == 0 for name in names)):
             yield _finding(NOTE, names, "it is no weight: counted, constant, or computed by a formula")
-        elif kind not in used_kinds:
-            alone += names
-        elif repeated := _repeated(derivation, kind):
+        elif repeated:
             yield Finding(
                 WRONG,
                 "repeated",
@@ -35,11 +36,13 @@ def missing(derivation: Derivation) -> Iterator[Finding]:
                 f"both come from {listed(derivation.origins[repeated[0]].sources)}",
                 "give each its own source: a loop counts twice, or a name is misspelt",
             )
+        elif kind not in used_kinds or used_layers.isdisjoint(map(layer_of, names)):
+            alone += names
         else:
             others = sum(kind_of(n) == kind for n in derivation.before) - len(names)
             yield _finding(WRONG, names, f"{others} others of the kind {kind!r} are used")
     if alone:
-        yield _finding(LOOK, alone, "no other layer uses any of their kinds")
+        yield _finding(LOOK, alone, "none of their kinds is used, or nothing of their layers")
 
 
 def _finding(rank: str, names: list[str], evidence: str) -> Finding:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..derivation import Derivation, Origin
+from ..names import kind_of, layer_of
 from .finding import LOOK, NOTE, WRONG, Finding, listed, numbers_listed
 
 
@@ -40,6 +41,24 @@ def rows(derivation: Derivation) -> Iterator[Finding]:
                 "nothing, if the table was padded by intent",
             )
     yield from _partly_used(derivation)
+    yield from _whole_sources_twice(derivation)
+
+
+def _whole_sources_twice(derivation: Derivation) -> Iterator[Finding]:
+    """Yield tensors that have all of a source twice, where another of its kind and layer is used nowhere."""
+    unused = derivation.unused
+    for name, origin in derivation.origins.items():
+        numbers = _numbers(origin)
+        if numbers is None or len(np.unique(numbers)) == len(numbers):
+            continue
+        kinds = {(kind_of(source), layer_of(source)) for source in origin.sources}
+        left_out = [n for n in unused if (kind_of(n), layer_of(n)) in kinds]
+        if left_out:
+            yield Finding(
+                WRONG, "repeated", (name,),
+                f"{listed([name])} has a part twice, and {listed(left_out)} is used nowhere",
+                f"it is made of {listed(origin.sources)}", "look for an index that is off",
+            )  # fmt: skip
 
 
 def _numbers(origin: Origin) -> np.ndarray | None:

@@ -9,6 +9,7 @@ from ..moments import Sketch
 from .context import Context
 from .factors import with_a_factor
 from .folded_norms import bias_of_a_folded_norm
+from .inflated import repeated_along_an_axis
 from .intermediate import with_a_function, with_sums
 from .low_rank import with_a_low_rank_update
 from .mixtures import with_a_mixture
@@ -24,6 +25,7 @@ RELATIONS: tuple[Callable[[Sketch, Context, float], Iterator[Join]], ...] = (
     with_a_factor_for_each_row,
     bias_of_a_folded_norm,
     part_of_a_slice,
+    repeated_along_an_axis,
     with_a_low_rank_update,
     with_sums,
     with_a_function,

@@ -15,6 +15,9 @@ from ..names import numbers_of
 from .context import Context
 from .factors import plain
 
+MOST_PAIRS = 16
+"""The most pairs of small matrices that are tried, the likeliest by their names."""
+
 
 def with_a_low_rank_update(target: Sketch, context: Context, error: float) -> Iterator[Join]:
     """Yield matrices and adapters whose sum the target may be."""
@@ -50,7 +53,7 @@ def _adapters(target: Sketch, context: Context) -> Iterator[tuple[str, str]]:
     pairs = [(up, down) for up in ups for down in downs if up != down and ranks[up][1] == ranks[down][0]]
     wanted = numbers_of(target.tensor.name)
     pairs.sort(key=lambda pair: (numbers_of(pair[0]) != wanted, numbers_of(pair[0]) != numbers_of(pair[1])))
-    yield from pairs
+    yield from pairs[:MOST_PAIRS]
 
 
 def _read(context: Context, name: str) -> Array:
