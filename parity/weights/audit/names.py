@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from ..assembly import Assembly
 
-_NUMBER = re.compile(r"(?<![A-Za-z0-9])\d+")
-"""The number of a layer. `conv1` and `w2` are roles, not layers."""
+_NUMBER = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=_l))\d+")
+"""The number of a layer, as in `layers.1` or `weight_ih_l1`. `conv1` and `w2` are roles."""
 
 
 def parent_of(name: str) -> str:

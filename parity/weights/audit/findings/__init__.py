@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from ..derivation import Derivation
 from .exchanges import exchanges
-from .finding import RANKS, Finding
+from .finding import RANKS, WRONG, Finding
 from .kinds import unlike_their_kind
 from .layers import layers
 from .missing import missing
@@ -26,6 +26,11 @@ FINDERS: tuple[Callable[[Derivation], Iterator[Finding]], ...] = (
 
 
 def findings(derivation: Derivation) -> list[Finding]:
-    """Return what is wrong, or looks so, the worst first."""
-    every = [finding for finder in FINDERS for finding in finder(derivation)]
+    """Return what is wrong, or looks so, the worst first; of several findings on the same tensors, the first."""
+    every: list[Finding] = []
+    explained: set[str] = set()
+    for finder in FINDERS:
+        of_finder = [f for f in finder(derivation) if f.rank != WRONG or not explained.issuperset(f.tensors)]
+        explained |= {name for f in of_finder if f.rank == WRONG for name in f.tensors}
+        every += of_finder
     return sorted(every, key=lambda finding: RANKS.index(finding.rank))

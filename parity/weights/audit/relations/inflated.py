@@ -21,6 +21,8 @@ MOST = 64
 def repeated_along_an_axis(target: Sketch, context: Context, error: float) -> Iterator[Join]:
     """Yield tensors that the target repeats along an axis."""
     shape = target.tensor.shape
+    if target.is_constant:
+        return
     for axis, lines in enumerate(target.axes):
         if len(shape) < 2 or not 1 < shape[axis] <= MOST or np.ptp(lines.features, axis=0).max() > EXACT:
             continue
