@@ -75,9 +75,9 @@ def factor_in_words(factor: float | tuple[float, ...]) -> str:
     assert isinstance(factor, float), "a factor is a number"
     size = abs(factor)
     if size and not math.isclose(size, round(size)):
-        for text, whole in (("1/sqrt({})", 1 / size**2), ("sqrt({})", size**2), ("1/{}", 1 / size)):
+        for before, whole, behind in (("1/sqrt(", 1 / size**2, ")"), ("sqrt(", size**2, ")"), ("1/", 1 / size, "")):
             if round(whole) > 1 and math.isclose(whole, round(whole), rel_tol=1e-9):
-                return f"{factor:.6g} = {'-' * (factor < 0)}{text.format(round(whole))}"
+                return f"{factor:.6g} = {'-' * (factor < 0)}{before}{round(whole)}{behind}"
     return f"{factor:.6g}"
 
 

@@ -70,18 +70,23 @@ def _format(info: TensorInfo, path: str) -> _Format:
         import gguf
     except ImportError as error:
         raise UsageError("reading a GGUF file needs the package gguf: pip install gguf") from error
-    refusal = f"can't read {path}: {info.name} has the type {{}}, which the installed gguf package doesn't dequantize"
+
+    def refusal(kind: object) -> UsageError:
+        return UsageError(
+            f"can't read {path}: {info.name} has the type {kind}, which the installed gguf package doesn't dequantize"
+        )
+
     try:
         kind = gguf.GGMLQuantizationType(info.type)
         block, size = gguf.GGML_QUANT_SIZES[kind]
     except (ValueError, KeyError) as error:
-        raise UsageError(refusal.format(info.type)) from error
+        raise refusal(info.type) from error
     if kind.name in _PLAIN:
         return _Format(kind.name, block, size, np.dtype(_PLAIN[kind.name]), None)
     try:
         gguf.dequantize(np.zeros((1, size), np.uint8), kind)
     except NotImplementedError as error:
-        raise UsageError(refusal.format(kind.name)) from error
+        raise refusal(kind.name) from error
     return _Format(kind.name, block, size, np.dtype(np.float32), lambda rows: gguf.dequantize(rows, kind))
 
 
