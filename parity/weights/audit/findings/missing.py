@@ -18,6 +18,8 @@ def missing(derivation: Derivation) -> Iterator[Finding]:
     by_kind: dict[str, list[str]] = {}
     expected = {n for name in derivation.unknown if (a := derivation.expected(name)) is not None for n in a.names}
     for name in derivation.unused:
+        if _is_one_of_many(derivation, name):
+            continue
         if name not in expected:  # else, what should be made of it is named
             by_kind.setdefault(kind_of(name), []).append(name)
     alone: list[str] = []
@@ -53,6 +55,21 @@ def _finding(rank: str, names: list[str], evidence: str) -> Finding:
         rank, "missing", tuple(names), f"nothing is made of {count}{what}", evidence,
         "if the network needs it, add it to the conversion; if not, drop it by name",
     )  # fmt: skip
+
+
+def _is_one_of_many(derivation: Derivation, name: str) -> bool:
+    """Whether a tensor is constant, and there are as many like it after as before: which is which can't be told."""
+    of_tensor = derivation.before[name]
+    if not of_tensor.is_constant:
+        return False
+    before, after = (
+        sum(
+            s.is_constant and (s.tensor.size, s.smallest) == (of_tensor.tensor.size, of_tensor.smallest)
+            for s in of_side
+        )
+        for of_side in (derivation.before.values(), derivation.after.values())
+    )
+    return after >= before
 
 
 def _is_derived(of_tensor: Sketch) -> bool:

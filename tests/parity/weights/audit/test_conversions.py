@@ -49,7 +49,7 @@ LOSSY = (
 def test_the_way_back_is_derived_too(name: str) -> None:
     conversion = CONVERSIONS[name]
     inputs = conversion.inputs()
-    used = {source for sources in conversion.made_of.values() for source in sources}
+    used = dict.fromkeys(source for sources in conversion.made_of.values() for source in sources)
     result = derive(checkpoint(conversion.after(inputs)), checkpoint({n: inputs[n] for n in used}))
     assert result.unknown == []
     assert [finding.text for finding in findings(result) if finding.rank == WRONG] == []
