@@ -34,11 +34,12 @@ class Map(ArgumentGroup):
 @click.argument("before")
 @click.argument("after")
 def checkpoint(before: str, after: str, weight_map: Map, reports: Reports) -> None:
-    """Compare two checkpoints, without their models: what became of each tensor?
+    """Say what became of each tensor of a checkpoint.
 
-    BEFORE is the checkpoint that was converted, AFTER what it was converted to; each is a file or a folder. No names
-    need agree: values tell what each tensor of AFTER is made of, also if it was transposed, joined, split, stacked,
-    padded, put in another order, rounded, scaled, or if norms or adapters were merged into it.
+    BEFORE is the checkpoint that was converted, AFTER what it was converted to; each is a file or a folder. Their
+    models aren't needed, and no names need agree: values tell what each tensor of AFTER is made of, also if it was
+    transposed, joined, split, stacked, padded, put in another order, rounded, scaled, or if norms or adapters were
+    merged into it.
 
     Then it says what is wrong, with the evidence: tensors that were left out, never loaded, zero, repeated, exchanged,
     or made in another way than in the other layers.

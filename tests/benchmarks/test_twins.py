@@ -98,7 +98,9 @@ def test_wrong_answers_are_judged_as_wrong() -> None:
     right = judged(_case("fc"), Finding(True, frozenset({"fc"}), {"fc": [cause]}))
     assert (right["found"], right["placed"], right["cause"], right["innocent"]) == (True, True, True, 0)
     around = judged(_case("fc"), Finding(True, frozenset({""}), {"": [cause]}))
-    assert (around["found"], around["placed"], around["cause"], around["innocent"]) == (True, False, False, 1)
+    assert (around["found"], around["placed"], around["cause"], around["innocent"]) == (True, False, False, 0)
+    beside = judged(_case("fc"), Finding(True, frozenset({"", "act"}), {"": [cause], "act": [cause]}))
+    assert (beside["found"], beside["placed"], beside["cause"], beside["innocent"]) == (True, False, False, 1)
     silent = judged(_case("fc"), Finding(False))
     assert (silent["found"], silent["placed"], silent["cause"]) == (False, False, False)
     assert not judged(_case(), Finding(True, frozenset({"fc"})))["holds"]

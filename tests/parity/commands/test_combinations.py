@@ -62,7 +62,7 @@ def command_line(command: click.Command, terms: Sequence[str], unmet: Sequence[s
             needed.append(row.others[0])
     is_onnx = "an ONNX file" in needed or "a model file" in unmet
     models = ["a.onnx", "b.onnx"] if is_onnx else ["a.py", "b.py"]
-    if command.name not in ("compare", "judge") and "several MODELs" not in needed:
+    if command.name not in ("compare", "judge", "checkpoint") and "several MODELs" not in needed:
         del models[1]
     return [*models, *(word for term in needed for word in words_of(command, term))]
 
