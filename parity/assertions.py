@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .jobs.training.loss_network import Loss
     from .jobs.training.scripts import TrainingScript
     from .jobs.training.torch_steps import Batch
+    from .report.checkpoint_report import CheckpointReport
     from .support.progress import Progress
 
 
@@ -187,5 +188,30 @@ def assert_training_parity(module: Any, *arguments: Any, **options: Any) -> Trai
         from .jobs.training.check import check_training
 
         report = check_training(module, *arguments, **options)
+    report.raise_if_failed()
+    return report
+
+
+def assert_checkpoint(
+    before: str | PathLike[str], after: str | PathLike[str], others: Iterable[str | PathLike[str]] = ()
+) -> CheckpointReport:
+    """Assert that nothing is wrong in a checkpoint that was converted from another.
+
+    Args:
+        before: the file or folder of the checkpoint that was converted.
+        after: the file or folder of what it was converted to.
+        others: further checkpoints that it is made of: adapters, or models that were averaged.
+
+    Returns:
+        The report, if nothing is wrong.
+
+    Raises:
+        ParityError: an `AssertionError` with what is wrong.
+        UsageError: a checkpoint can't be read.
+    """
+    __tracebackhide__ = True
+    from .checking.checkpoints import check_checkpoint
+
+    report = check_checkpoint(before, after, others)
     report.raise_if_failed()
     return report

@@ -83,6 +83,7 @@ PACKAGES = {  # by the name of the page
                 "Check and compare",
                 ("check", "compare", "assert_parity", "check_training", "assert_training_parity"),
             ),
+            Group("Checkpoints", ("check_checkpoint", "assert_checkpoint", "CheckpointReport")),
             Group("What runs elsewhere", ("record", "judge", "compare_training", "jax_side", "explain_optimizer")),
             Group("Options", ("Options", "TrainingConfig")),
             Group("Progress", ("ProgressDisplay",)),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from os import PathLike, fspath
 from pathlib import Path
 
 from ..report.checkpoint_report import CheckpointReport
@@ -15,7 +16,10 @@ from ..weights.readers.tensor import StoredCheckpoint, StoredTensor
 
 
 def check_checkpoint(
-    before: str, after: str, others: Sequence[str] = (), progress: Progress | None = None
+    before: str | PathLike[str],
+    after: str | PathLike[str],
+    others: Iterable[str | PathLike[str]] = (),
+    progress: Progress | None = None,
 ) -> CheckpointReport:
     """Derive what became of each tensor of a checkpoint in another, and say what is wrong.
 
@@ -30,7 +34,7 @@ def check_checkpoint(
         UsageError: one of them can't be read.
     """
     progress = progress or NoProgress()
-    opened = _together([open_checkpoint(path) for path in (before, *others)]), open_checkpoint(after)
+    opened = _together([open_checkpoint(fspath(path)) for path in (before, *others)]), open_checkpoint(fspath(after))
     progress.stage("tensors", len(opened[0].tensors) + 2 * len(opened[1].tensors))
     derivation = derive(*opened, advance=progress.advance)
     return CheckpointReport(*opened, derivation, findings(derivation))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from cellbridge.parity.checking.checkpoints import check_checkpoint
+from cellbridge.parity import assert_checkpoint
 from cellbridge.parity.cli import main
 from cellbridge.parity.weights.arrangements import Array
 from cellbridge.parity.weights.checkpoint_files import read_checkpoint, write_torch
@@ -64,8 +64,8 @@ def test_a_mistake_is_said_in_all_formats() -> None:
     assert report["tensors"]["layers.1.ff1"]["sources"] == ["h.2.up.weight"]
     assert f'message="{text}"' in Path("r.xml").read_text()
     assert text in Path("r.html").read_text()
-    with pytest.raises(AssertionError, match=r"are exchanged"):
-        check_checkpoint("before.safetensors", "after.safetensors").raise_if_failed()
+    with pytest.raises(AssertionError, match="are exchanged"):
+        assert_checkpoint("before.safetensors", Path("after.safetensors"))
 
 
 def test_the_map_converts_another_checkpoint() -> None:
