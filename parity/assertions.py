@@ -193,7 +193,11 @@ def assert_training_parity(module: Any, *arguments: Any, **options: Any) -> Trai
 
 
 def assert_checkpoint(
-    before: str | PathLike[str], after: str | PathLike[str], others: Iterable[str | PathLike[str]] = ()
+    before: str | PathLike[str],
+    after: str | PathLike[str],
+    others: Iterable[str | PathLike[str]] = (),
+    *,
+    map: str | PathLike[str] | None = None,
 ) -> CheckpointReport:
     """Assert that nothing is wrong in a checkpoint that was converted from another.
 
@@ -201,17 +205,18 @@ def assert_checkpoint(
         before: the file or folder of the checkpoint that was converted.
         after: the file or folder of what it was converted to.
         others: further checkpoints that it is made of: adapters, or models that were averaged.
+        map: a map file that says what its tensors are made of: then they must be that, and what it says is meant.
 
     Returns:
         The report, if nothing is wrong.
 
     Raises:
         ParityError: an `AssertionError` with what is wrong.
-        UsageError: a checkpoint can't be read.
+        UsageError: a checkpoint can't be read, or the map doesn't fit `before`.
     """
     __tracebackhide__ = True
     from .checking.checkpoints import check_checkpoint
 
-    report = check_checkpoint(before, after, others)
+    report = check_checkpoint(before, after, others, map=map)
     report.raise_if_failed()
     return report

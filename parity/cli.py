@@ -27,7 +27,10 @@ COMMANDS = {
 }
 
 
-@click.group(cls=Group, sections=COMMANDS, options_metavar="", subcommand_metavar="COMMAND ...")
+ALIASES = {"checkpoint convert": "weights"}
+
+
+@click.group(cls=Group, sections=COMMANDS, aliases=ALIASES, options_metavar="", subcommand_metavar="COMMAND ...")
 @click.version_option(package_name="cellbridge", prog_name="parity")
 def main() -> None:
     """Judge, Cell by Cell, whether a PyTorch model survives conversion: its outputs and its gradients.

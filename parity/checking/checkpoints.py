@@ -11,6 +11,8 @@ from ..report.checkpoint_report import CheckpointReport
 from ..support.progress import NoProgress, Progress
 from ..weights.audit.derivation import derive
 from ..weights.audit.findings import findings
+from ..weights.map_file import read_map
+from ..weights.port_map import plan_port
 from ..weights.readers.opening import open_checkpoint
 from ..weights.readers.tensor import StoredCheckpoint, StoredTensor
 
@@ -20,6 +22,8 @@ def check_checkpoint(
     after: str | PathLike[str],
     others: Iterable[str | PathLike[str]] = (),
     progress: Progress | None = None,
+    *,
+    map: str | PathLike[str] | None = None,
 ) -> CheckpointReport:
     """Derive what became of each tensor of a checkpoint in another, and say what is wrong.
 
@@ -29,14 +33,20 @@ def check_checkpoint(
         others: files or folders of further checkpoints of which tensors may be made: adapters that were merged, or
             models that were averaged. Where a name is in several, it gets its file's name and a colon before it.
         progress: receives the stages.
+        map: a map file that says what the tensors of `after` are made of; others than these are wrong then, and what it
+            says is meant.
 
     Raises:
-        UsageError: one of them can't be read.
+        UsageError: one of them can't be read, or the map doesn't fit `before`.
     """
     progress = progress or NoProgress()
     opened = _together([open_checkpoint(fspath(path)) for path in (before, *others)]), open_checkpoint(fspath(after))
+    plan = None
+    if map is not None:
+        shapes = {name: tensor.shape for name, tensor in opened[0].tensors.items()}
+        plan = plan_port(read_map(fspath(map)), shapes)
     progress.stage("tensors", len(opened[0].tensors) + 2 * len(opened[1].tensors))
-    derivation = derive(*opened, advance=progress.advance)
+    derivation = derive(*opened, advance=progress.advance, plan=plan)
     return CheckpointReport(*opened, derivation, findings(derivation))
 
 

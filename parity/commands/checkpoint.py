@@ -25,6 +25,9 @@ class Map(ArgumentGroup):
         metavar="FILE",
         help="A further checkpoint that AFTER is made of: an adapter, or a model that was averaged. May be repeated.",
     )
+    map_file: str | None = option(
+        "--map", metavar="FILE", help="Judge AFTER by a map: other values than it makes of BEFORE are wrong."
+    )
     written_map: str | None = option(
         "--write-map", metavar="FILE", help="Write what AFTER's tensors are made of, to be read, edited and applied."
     )
@@ -44,14 +47,13 @@ def checkpoint(before: str, after: str, weight_map: Map, reports: Reports) -> No
     Then it says what is wrong, with the evidence: tensors that were left out, never loaded, zero, repeated, exchanged,
     or made in another way than in the other layers.
     """
-    require_outputs(
-        reports.files_by_option | {"--write-map": weight_map.written_map}, {"BEFORE": before, "AFTER": after}
-    )
+    inputs = {"BEFORE": before, "AFTER": after, "--map": weight_map.map_file}
+    require_outputs(reports.files_by_option | {"--write-map": weight_map.written_map}, inputs)
     with ProgressDisplay() as progress:
         progress.stage("read", None)
         from ..checking.checkpoints import check_checkpoint
 
-        report = check_checkpoint(before, after, weight_map.others, progress)
+        report = check_checkpoint(before, after, weight_map.others, progress, map=weight_map.map_file)
     if weight_map.written_map is not None:
         write_text(weight_map.written_map, report.map_text())
         report.notes.append(f"the map was written to {weight_map.written_map}")

@@ -181,13 +181,16 @@ class Group(click.Group):
 
     Attributes:
         sections: commands by the titles under which they are listed.
+        aliases: names of commands by other names of two words.
     """
 
     context_class = Context
 
-    def __init__(self, *args: Any, sections: Mapping[str, Sequence[Command]], **attributes: Any) -> None:
+    def __init__(
+        self, *args: Any, sections: Mapping[str, Sequence[Command]], aliases: Mapping[str, str], **attributes: Any
+    ) -> None:
         super().__init__(*args, context_settings=HELP, epilog=EXIT_CODES, **attributes)
-        self.sections = sections
+        self.sections, self.aliases = sections, aliases
         for command in (command for commands in sections.values() for command in commands):
             self.add_command(command)
 
@@ -211,6 +214,13 @@ class Group(click.Group):
         """Parse the command line, and keep it for errors before its command has parsed its own part."""
         ctx.meta[COMMAND_LINE] = list(args)
         return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first words name, and the words behind its name."""
+        name = self.aliases.get(" ".join(args[:2]))
+        return super().resolve_command(ctx, args if name is None else [name, *args[2:]])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; the exit code is `UNREAD` if stdout or stderr has no reader."""

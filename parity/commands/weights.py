@@ -9,7 +9,7 @@ import click
 from .arguments.declaring import ArgumentGroup, option
 from .arguments.groups import REPORTS
 from .command import command
-from .outcome import require_outputs
+from .outcome import exit_code, print_report, require_outputs
 from .targets import require_checkpoint
 
 
@@ -29,6 +29,11 @@ class Conversion(ArgumentGroup):
         type=click.Choice(["flax", "torch"]),
         help="Convert torch's checkpoint to variables of Flax, in a .safetensors file; or such a file back to torch.",
     )
+    check: bool = option(
+        "--check",
+        is_flag=True,
+        help="Read TARGET again, and judge it by its values, as parity checkpoint SOURCE TARGET does.",
+    )
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,12 @@ class Reports(ArgumentGroup):
 @command("weights")
 @click.argument("source")
 def weights(source: str, conversion: Conversion, reports: Reports) -> None:
-    """Convert a torch checkpoint to one of Cells or Flax, or back.
+    """Convert a checkpoint by a map, or to Cells or Flax and back.
 
-    SOURCE and TARGET are a torch state dict (.pt, .pth, .bin, .safetensors) and a checkpoint of Cells (.ckpt). No
-    network is needed: names and shapes determine most of the mapping (a batch normalization's weight becomes gamma);
-    for the rest, an error proposes lines for FILE, in which torch's names are on the left:
+    Also: parity checkpoint convert. SOURCE and TARGET are a torch state dict (.pt, .pth, .bin, .safetensors) and a
+    checkpoint of Cells (.ckpt). No network is needed: names and shapes determine most of the mapping (a batch
+    normalization's weight becomes gamma); for the rest, an error proposes lines for FILE, in which torch's names are on
+    the left:
 
     \b
       "encoder.*.norm.weight" = "encoder.*.norm.gamma"     another name
@@ -57,7 +63,9 @@ def weights(source: str, conversion: Conversion, reports: Reports) -> None:
       "position_ids" = { drop = true }                     dropped
       "a.qkv" = { from = ["a.q", "a.k", "a.v"] }           joined
 
-    From torch to torch, FILE says what the tensors of a port are made of, as parity compare --write-map writes it.
+    FILE may also say what the tensors of a port are made of, as parity checkpoint --write-map writes it. Then SOURCE is
+    any checkpoint that parity checkpoint reads, and TARGET one of torch; with .safetensors, it is written tensor by
+    tensor.
 
     With --to flax, TARGET is a .safetensors file of Flax's variables by path (layers.0.kernel). --to torch converts
     back.
@@ -65,11 +73,20 @@ def weights(source: str, conversion: Conversion, reports: Reports) -> None:
     The first line that matches a name applies. More in docs/weights.md.
     """
     require_outputs({"--output": conversion.target}, {"SOURCE": source, "--map": conversion.map_file})
-    require_checkpoint(source)
+    if conversion.map_file is None:
+        require_checkpoint(source)
     from rich.console import Console
 
     from ..report.conversion import render
     from ..weights.checkpoints import convert_checkpoint
+    from ..weights.port_checkpoint import PORT
 
     result = convert_checkpoint(source, conversion.target, conversion.map_file, conversion.to)
     render(result, source, conversion.target, Console(), reports.verbose)
+    if conversion.check:
+        from ..checking.checkpoints import check_checkpoint
+
+        of_port = conversion.map_file if result.other == PORT else None
+        report = check_checkpoint(source, conversion.target, map=of_port)
+        print_report(report, reports.verbose)
+        raise click.exceptions.Exit(exit_code(report))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from rich.console import Console
 from rich.text import Text
 
-from ..weights.checkpoints import Conversion
+from ..weights.conversion import Conversion
 from ..weights.transfer import Link
 from .detail import pluralize
 from .layout import GAP, Piece, Row, paragraph, print_lines, shorten_path, tree_lines

@@ -105,6 +105,8 @@ class Assembly:
     def assemble(self, arrays: Arrays) -> Array:
         """Return the port's tensor; raise `UsageError` if the shapes don't fit."""
         read = [s.compute(arrays) if isinstance(s, Computed) else arrays[s] for s in self.sources]
+        if self.is_plain:
+            return read[0]
         matrices = [as_matrix(array, self.from_axes) for array in read]
         if len({matrix.shape[1] for matrix in matrices}) > 1:
             shapes = ", ".join(
@@ -117,7 +119,7 @@ class Assembly:
             matrix = np.concatenate([matrix, np.zeros((self.padding, matrix.shape[1]), matrix.dtype)])
         if self.shape is None:
             is_vector = all(array.ndim == 1 for array in read)
-            return matrix[:, 0] if is_vector else matrix if len(read) > 1 or self._is_changed else read[0]
+            return matrix[:, 0] if is_vector else matrix
         if math.prod(self.shape) != matrix.size:
             raise UsageError(f"{matrix.shape[0]} rows of {matrix.shape[1]} don't fit the shape {list(self.shape)}")
         if not self.shape:
@@ -129,8 +131,9 @@ class Assembly:
         return np.ascontiguousarray(divided.transpose(np.argsort(order)))
 
     @property
-    def _is_changed(self) -> bool:
-        return self.rows is not None or self.columns is not None or self.from_axes != (0,) or self.padding > 0
+    def is_plain(self) -> bool:
+        """Whether it is its only source as it is."""
+        return len(self.sources) == 1 and replace(self, axes=(0,)) == Assembly(self.sources)
 
     def as_dict(self) -> dict[str, Any]:
         """Return its value in a map file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,46 +22,24 @@ from .checkpoint_files import (
     write_flax,
     write_torch,
 )
-from .layouts import UNCHANGED
+from .conversion import Conversion
 from .map_file import WeightMap
-from .naming import COUNTER, OF_CELLS, UNCOUNTED, Drop, Habits
+from .naming import COUNTER, OF_CELLS, UNCOUNTED, Habits
 from .naming_flax import OF_FLAX
 from .naming_flax import UNCOUNTED as UNCOUNTED_BY_FLAX
-from .port_map import port_arrays
+from .port_checkpoint import convert_by_map
 from .readers.torch_files import PICKLED
-from .transfer import BY_MAP, Link, Plan
+from .transfer import Plan
 
 TORCH = (*PICKLED, SAFETENSORS)
 FLAX = "flax"
-UNUSED = "the map doesn't use it"
-
-
-@dataclass(frozen=True)
-class Conversion:
-    """The result of a conversion.
-
-    Attributes:
-        back: whether it was to torch.
-        links: one link for each of torch's parameters.
-        shapes: shapes by name on both sides, torch's first.
-        drops: parameters without a counterpart.
-        notes: remarks for the user.
-        other: the framework of the parameters that aren't torch's, or its networks, or "the port".
-    """
-
-    back: bool
-    links: tuple[Link, ...]
-    shapes: tuple[Mapping[str, tuple[int, ...]], Mapping[str, tuple[int, ...]]]
-    drops: tuple[Drop, ...]
-    notes: tuple[str, ...]
-    other: str = "Cells"
 
 
 def convert_checkpoint(source: str, target: str, map_path: str | None = None, to: str | None = None) -> Conversion:
     """Convert `source` and write `target`, completely or not at all.
 
     Args:
-        source: the file to read.
+        source: the file to read; with a map for a port, any checkpoint that `open_checkpoint` reads.
         target: the file to write.
         map_path: a map file.
         to: "flax" to convert from torch to variables of Flax, in a safetensors file; "torch" to convert back. None for
@@ -72,7 +50,7 @@ def convert_checkpoint(source: str, target: str, map_path: str | None = None, to
         UsageError: the files have other formats, can't be read or written, or the counterpart of a parameter isn't
             known; then the message proposes lines for a map file.
     """
-    is_port = to is None and map_path is not None and _are_of_torch(source, target)
+    is_port = to is None and map_path is not None and _are_of_ports(source, target)
     back = not is_port and (_is_to_torch(source, target) if to is None else _is_from_flax(source, target, to))
     require_writable(target)
     weight_map = WeightMap() if map_path is None else map_file.read_map(map_path)
@@ -82,35 +60,16 @@ def convert_checkpoint(source: str, target: str, map_path: str | None = None, to
             "port in torch is made of; given are checkpoints of another kind"
         )
     if is_port:
-        return _to_port(read_checkpoint(source), target, weight_map)
+        return convert_by_map(source, target, weight_map)
     checkpoint = read_checkpoint(source)
     habits = OF_CELLS if to is None else OF_FLAX
     convert = _to_torch if back else _to_other
     return replace(convert(checkpoint, target, weight_map, habits), other=habits.name)
 
 
-def _are_of_torch(source: str, target: str) -> bool:
-    return Path(source).suffix.lower() in TORCH and Path(target).suffix.lower() in TORCH
-
-
-def _to_port(checkpoint: Checkpoint, target: str, weight_map: WeightMap) -> Conversion:
-    """Write the checkpoint of a port in torch."""
-    ported = port_arrays(weight_map, checkpoint.arrays)
-    if not weight_map.applies_to(checkpoint.arrays):
-        raise UsageError(
-            f"{weight_map.where}: no line is about a tensor of the checkpoint: {target} would be a copy of it\n"
-            "  what to do: parity compare REFERENCE CANDIDATE --load-weights --write-map FILE finds a map"
-        )
-    write_torch(target, _require_any(ported.arrays, target))
-    links = tuple(
-        Link(" + ".join(sources), (name,), UNCHANGED, "name" if sources == (name,) else "map")
-        for name, sources in ported.made_of.items()
-    )
-    shapes = {link.torch: ported.arrays[link.cells[0]].shape for link in links}
-    drops = *(Drop(name, BY_MAP) for name in ported.dropped), *(Drop(name, UNUSED) for name in ported.unused)
-    return Conversion(
-        False, links, (shapes, _shapes(ported.arrays)), drops, tuple(_skipped_note(checkpoint)), "the port"
-    )
+def _are_of_ports(source: str, target: str) -> bool:
+    """Whether a map says what the tensors of a port are made of: no checkpoint is one of Cells."""
+    return Path(source).suffix.lower() != CELLS and Path(target).suffix.lower() in TORCH
 
 
 def _is_to_torch(source: str, target: str) -> bool:
@@ -122,7 +81,7 @@ def _is_to_torch(source: str, target: str) -> bool:
     raise UsageError(
         f"one of the two files must be a checkpoint of Cells ({CELLS}), the other one of torch "
         f"({', '.join(TORCH)}); given {source} and {target}"
-        + ("\n  what to do: for a port in torch, give --map" if _are_of_torch(source, target) else "")
+        + ("\n  what to do: for a port in torch, give --map" if _are_of_ports(source, target) else "")
     )
 
 

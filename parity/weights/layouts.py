@@ -23,36 +23,38 @@ class CheckpointLayout:
     transpose: bool | tuple[int, ...] | None = None
     unit_axis: int | None = None
 
-    def to_cells(self, name: str, array: Array) -> Array:
-        """Return the Cell's array; raise `UsageError` if the array of `name` has too few axes."""
-        if self.transpose:
-            array = array.transpose(self._order(name, array.ndim))
+    def shape_in_cells(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of the Cell's array; raise `UsageError` if the array of `name` has too few axes."""
+        result = [shape[axis] for axis in self.order(name, len(shape))]
         if self.unit_axis is not None:
-            if self.unit_axis > array.ndim:
-                raise self._refusal(name, array)
-            array = np.expand_dims(array, self.unit_axis)
-        return array
+            if self.unit_axis > len(shape):
+                raise self._refusal(name, shape)
+            result.insert(self.unit_axis, 1)
+        return tuple(result)
 
     def to_torch(self, name: str, array: Array) -> Array:
         """Return torch's array."""
         if self.unit_axis is not None:
             if self.unit_axis >= array.ndim or array.shape[self.unit_axis] != 1:
-                raise self._refusal(name, array)
+                raise self._refusal(name, array.shape)
             array = array.squeeze(self.unit_axis)
         if self.transpose:
-            array = array.transpose(np.argsort(self._order(name, array.ndim)))
+            array = array.transpose(np.argsort(self.order(name, array.ndim)))
         return array
 
-    def _order(self, name: str, axes: int) -> tuple[int, ...]:
+    def order(self, name: str, axes: int) -> tuple[int, ...]:
+        """Return torch's axis for each of the Cell's; raise `UsageError` if the array of `name` has other axes."""
         order = tuple(range(axes))
+        if not self.transpose:
+            return order
         if self.transpose is True and axes > 1:
             return (*order[:-2], order[-1], order[-2])
         if isinstance(self.transpose, tuple) and tuple(sorted(self.transpose)) == order:
             return self.transpose
         raise UsageError(f"{name} has {axes} axes, which don't fit {self}")
 
-    def _refusal(self, name: str, array: Array) -> UsageError:
-        return UsageError(f"{name} has shape {list(array.shape)}, which doesn't fit {self}")
+    def _refusal(self, name: str, shape: tuple[int, ...]) -> UsageError:
+        return UsageError(f"{name} has shape {list(shape)}, which doesn't fit {self}")
 
     def __str__(self) -> str:
         """Format it as in a map file; empty if the layout is torch's."""

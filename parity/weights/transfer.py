@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,8 @@ import numpy as np
 from ...runtime.errors import UsageError
 from ..correspondence.name_patterns import fill_pattern, match_pattern
 from .arrangements import Array
-from .layouts import CheckpointLayout
+from .assembly import Assembly, Grid
+from .layouts import UNCHANGED, CheckpointLayout
 from .map_file import WeightMap
 from .naming import OF_CELLS, Answer, Drop, Habits, Question, Renaming, Shapes
 from .questions import is_module, require_answers
@@ -36,16 +38,31 @@ class Link:
     layout: CheckpointLayout
     how: str
 
+    def assemblies(self, shape: tuple[int, ...]) -> dict[str, Assembly]:
+        """Return what the Cells' arrays are made of, for torch's of a shape; raise `UsageError` if that doesn't fit."""
+        if len(self.cells) == 1 and self.layout == UNCHANGED:
+            return {self.cells[0]: Assembly((self.torch,))}
+        order = self.layout.order(self.torch, len(shape))
+        cells_shape = self.layout.shape_in_cells(self.torch, shape)
+        if len(self.cells) > 1 and (not shape or cells_shape[0] % len(self.cells)):
+            raise UsageError(
+                f"{self.torch}: {list(cells_shape)} can't be split into {len(self.cells)} equal parts along axis 0"
+            )
+        if not shape:
+            return {self.cells[0]: Assembly((self.torch,), cells_shape)}
+        if len(self.cells) == 1:
+            return {self.cells[0]: Assembly((self.torch,), cells_shape, order)}
+        part_shape = (cells_shape[0] // len(self.cells), *cells_shape[1:])
+        count = math.prod(part_shape)  # rows of one element
+        return {
+            cell: Assembly((self.torch,), part_shape, order, (Grid(number * count, (count,), (1,)),))
+            for number, cell in enumerate(self.cells)
+        }
+
     def to_cells(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Return the Cells' arrays, from torch's."""
-        array = self.layout.to_cells(self.torch, arrays[self.torch])
-        if len(self.cells) == 1:
-            return {self.cells[0]: array}
-        if array.ndim == 0 or array.shape[0] % len(self.cells):
-            raise UsageError(
-                f"{self.torch}: {list(array.shape)} can't be split into {len(self.cells)} equal parts along axis 0"
-            )
-        return dict(zip(self.cells, np.split(array, len(self.cells)), strict=True))
+        assemblies = self.assemblies(arrays[self.torch].shape)
+        return {cell: assembly.assemble(arrays) for cell, assembly in assemblies.items()}
 
     def to_torch(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Return torch's array, from the Cells'."""

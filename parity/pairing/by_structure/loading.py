@@ -20,7 +20,7 @@ from ...weights.assembly import Assembly
 from ...weights.computed import Computed
 from ...weights.map_file import read_map
 from ...weights.map_text import map_text
-from ...weights.port_map import port_arrays
+from ...weights.port_map import plan_port
 from ..by_values.crossings import other_sample
 from ..by_values.flat import without_boundaries
 from ..by_values.written_scans import with_scans_written_out
@@ -170,7 +170,8 @@ def load_by_map(reference: torch.nn.Module, candidate: Port, path: str | PathLik
     """
     weight_map = read_map(str(path))
     stored = {name: as_array(tensor) for name, tensor in tensors_of(reference).items()}
-    arrays = port_arrays(weight_map, stored, candidate.shapes).arrays
+    plan = plan_port(weight_map, {name: array.shape for name, array in stored.items()}, candidate.shapes)
+    arrays = {name: plan.make(name, stored) for name in plan.assemblies}
     if not arrays:
         raise UsageError(
             f"{path}: no line makes a tensor of the candidate, and no tensor has one name in both networks\n"

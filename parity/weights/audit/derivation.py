@@ -11,6 +11,7 @@ from ....runtime.errors import UsageError
 from ..arrangements import Array
 from ..assembly import Assembly, as_matrix
 from ..computed import Computed
+from ..port_map import PortPlan
 from ..readers.tensor import StoredCheckpoint
 from .agreement import NOTHING, Agreement, agreement
 from .joins import Join, joins
@@ -60,11 +61,15 @@ class Derivation:
         before: sketches of the tensors of the first checkpoint.
         after: sketches of those of the second.
         origins: what each tensor of the second is made of, by name; those that come from nowhere are left out.
+        stated: what a map says that tensors of the second are made of, by name; nothing without a map.
+        dropped: names of tensors of the first that a map drops.
         guide: what names tell of the tensors that come from nowhere.
     """
 
     before: Mapping[str, Sketch]
     after: Mapping[str, Sketch]
+    stated: Mapping[str, Assembly] = field(default_factory=dict)
+    dropped: frozenset[str] = frozenset()
     origins: dict[str, Origin] = field(default_factory=dict)
     guide: NameGuide = field(default_factory=NameGuide)
 
@@ -72,6 +77,10 @@ class Derivation:
     def unknown(self) -> list[str]:
         """Names of the tensors of the second checkpoint that come from nowhere."""
         return [name for name in self.after if name not in self.origins]
+
+    def is_as_stated(self, name: str) -> bool:
+        """Whether a tensor is what a map says."""
+        return name in self.stated and name in self.origins and self.origins[name].join == Join(self.stated[name])
 
     def expected(self, name: str) -> Assembly | None:
         """Return what a tensor would be made of if it were as in another layer; None if no layer tells."""
@@ -87,13 +96,19 @@ class Derivation:
         return [name for name in self.before if name not in used]
 
 
-def derive(before: StoredCheckpoint, after: StoredCheckpoint, advance: Callable[[], None] = lambda: None) -> Derivation:
+def derive(
+    before: StoredCheckpoint,
+    after: StoredCheckpoint,
+    advance: Callable[[], None] = lambda: None,
+    plan: PortPlan | None = None,
+) -> Derivation:
     """Derive what the tensors of `after` are made of.
 
     Args:
         before: the checkpoint that was converted.
         after: what it was converted to.
         advance: is called for each tensor that was read or looked for.
+        plan: what a map says that tensors of `after` are made of.
 
     Raises:
         UsageError: a tensor can't be read.
@@ -105,14 +120,16 @@ def derive(before: StoredCheckpoint, after: StoredCheckpoint, advance: Callable[
             advance()
 
     result = Derivation(dict(sketches(before)), dict(sketches(after)))
+    if plan is not None:
+        result.stated, result.dropped = plan.assemblies, frozenset(plan.dropped)
     search = _Search(result)
-    for name, of_tensor in result.after.items():
-        if not of_tensor.is_constant:
-            search.look_for(name)
-            advance()
-    for name, of_tensor in result.after.items():
-        if of_tensor.is_constant:
-            search.look_for_constant(name)
+    for name in result.after:
+        if name in result.stated:
+            search.try_as_stated(name)
+    for look_for, is_constant in ((search.look_for, False), (search.look_for_constant, True)):
+        for name in [name for name, of_tensor in result.after.items() if of_tensor.is_constant == is_constant]:
+            if name not in result.origins:
+                look_for(name)
             advance()
     for name in result.unknown:
         search.look_for_computation(name)
@@ -130,6 +147,11 @@ class _Search:
         self.context = Context(result.before, self.wholes, self.slices, self.guide)
         self.partial: dict[str, Origin] = {}
         self.coarsest = max((s.error for s in result.before.values()), default=0.0)
+
+    def try_as_stated(self, name: str) -> None:
+        """Take what a map says that a tensor is made of, if its values agree."""
+        if origin := self._confirmed(self.result.after[name], Join(self.result.stated[name])):
+            self._settle(name, origin)
 
     def look_for(self, name: str) -> None:
         """Find what a tensor whose elements aren't all equal is made of."""

@@ -96,8 +96,8 @@ def _layout(derivation: Derivation, name: str, origin: Origin) -> list[str]:
         words.append(_order_in_words("rows", assembly.rows, len(join.padding)))
     if assembly.columns is not None:
         words.append(_order_in_words("columns", assembly.columns, 0))
-    if join.padding:
-        words.append(f"{len(join.padding)} rows of zeros added")
+    if padding := len(join.padding) or assembly.padding:
+        words.append(f"{padding} rows of zeros added")
     if join.unknown:
         words.append(f"{len(join.unknown)} rows from nowhere")
     return [word for word in words if word]

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ..arrangements import Array
 
 CHUNK = 64 << 20
@@ -43,6 +45,14 @@ class StoredTensor:
     def size(self) -> int:
         """The number of elements."""
         return math.prod(self.shape)
+
+    @property
+    def element_size(self) -> int:
+        """The bytes of an element as it is read."""
+        try:
+            return np.dtype(self.dtype).itemsize
+        except TypeError:
+            return 4  # a block format is read as float32
 
     def read(self) -> Array:
         """Return all values."""

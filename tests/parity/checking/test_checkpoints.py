@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 from click.testing import CliRunner, Result
 
 from cellbridge.parity import assert_checkpoint
 from cellbridge.parity.cli import main
-from cellbridge.parity.weights.arrangements import Array
+from cellbridge.parity.weights.arrangements import Array, Arrays
 from cellbridge.parity.weights.checkpoint_files import read_checkpoint, write_torch
+from cellbridge.parity.weights.port_map import PortPlan
 from tests.parity.weights.audit.test_derivation import network, port
 
 
@@ -92,3 +94,58 @@ def test_what_is_no_checkpoint_is_refused(name: str) -> None:
     assert result.exit_code == 2
     assert name in result.output
     assert "Traceback" not in result.output
+
+
+def test_a_checkpoint_is_judged_by_a_map() -> None:
+    """What the map says is meant, even two layers exchanged; anything else is wrong, even where values can't tell."""
+    write("before.safetensors", {name: np.full((4, 4), n, np.float32) + np.eye(4, dtype=np.float32) * k
+                                 for n in range(3) for k, name in enumerate((f"h.{n}.a", f"h.{n}.b"))})  # fmt: skip
+    before = read_checkpoint("before.safetensors").arrays
+    lines = ['"h.0.a" = "l.1.a"', '"h.1.a" = "l.0.a"', '"h.2.a" = "l.2.a"', '"h.*.b" = { drop = true }']
+    Path("map.toml").write_text("\n".join(lines))
+    exchanged = {"l.1.a": before["h.0.a"], "l.0.a": before["h.1.a"], "l.2.a": before["h.2.a"]}
+    write("meant.safetensors", exchanged)
+    assert_checkpoint("before.safetensors", "meant.safetensors", map="map.toml")
+    write("straight.safetensors", {f"l.{n}.a": before[f"h.{n}.a"] for n in range(3)})
+    with pytest.raises(AssertionError, match=r"l\.0\.a isn't what the map makes of h\.1\.a"):
+        assert_checkpoint("before.safetensors", "straight.safetensors", map="map.toml")
+    write("less.safetensors", {name: array for name, array in exchanged.items() if name != "l.2.a"})
+    result = parity("checkpoint", "before.safetensors", "less.safetensors", "--map", "map.toml")
+    assert result.exit_code == 1
+    assert "l.2.a is missing" in result.output
+    assert "the map makes it of h.2.a" in result.output
+    write("more.safetensors", {**exchanged, "step": np.ones(1, np.float32)})
+    result = parity("checkpoint", "before.safetensors", "more.safetensors", "--map", "map.toml")
+    assert result.exit_code == 0
+    assert "the map doesn't make step" in result.output
+
+
+def test_a_conversion_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after = conversion()
+    write("before.safetensors", before)
+    write("after.safetensors", after)
+    parity("checkpoint", "before.safetensors", "after.safetensors", "--write-map", "map.toml")
+    words = ("checkpoint", "convert", "before.safetensors", "-o", "made.safetensors", "--map", "map.toml", "--check")
+    result = parity(*words)
+    assert result.exit_code == 0, result.output
+    assert "The weights arrived whole" in result.output
+
+    def damaged(plan: PortPlan, name: str, arrays: Arrays) -> Array:
+        return np.zeros_like(plan.assemblies[name].assemble(arrays))
+
+    monkeypatch.setattr(PortPlan, "make", damaged)
+    result = parity(*words)
+    assert result.exit_code == 1
+    assert "isn't what the map makes" in " ".join(result.output.split())
+
+
+def test_any_checkpoint_is_converted_by_a_map() -> None:
+    arrays = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "n": np.arange(3), "flag": np.ones(3, bool)}
+    np.savez("before.npz", **arrays)
+    Path("map.toml").write_text('"w" = { to = "kernel", transpose = true }')
+    result = parity("checkpoint", "convert", "before.npz", "-o", "after.safetensors", "--map", "map.toml", "--check")
+    assert result.exit_code == 0, result.output
+    made = safetensors.torch.load_file("after.safetensors")
+    assert made.keys() == {"kernel", "n", "flag"}
+    np.testing.assert_array_equal(made["kernel"].numpy(), arrays["w"].T)
+    assert str(made["flag"].dtype) == "torch.bool"

@@ -16,7 +16,7 @@ from cellbridge.parity.weights.checkpoints import convert_checkpoint
 from cellbridge.parity.weights.computed import Computed
 from cellbridge.parity.weights.map_file import parse
 from cellbridge.parity.weights.map_text import map_text
-from cellbridge.parity.weights.port_map import port_arrays
+from cellbridge.parity.weights.port_map import plan_port
 from cellbridge.runtime.errors import UsageError
 
 LAYERS = range(12)
@@ -53,11 +53,12 @@ def test_layers_are_one_line_and_say_the_same() -> None:
     assert "# a remark\n" in text
     weight_map = parse(tomllib.loads(text), "map.toml")
     for port_names in (assemblies.keys(), None):  # as for a network, and for a checkpoint, that of the reference alone
-        ported = port_arrays(weight_map, reference, port_names)
+        plan = plan_port(weight_map, {name: array.shape for name, array in reference.items()}, port_names)
         of = {name: assembly.names for name, assembly in assemblies.items()}
-        assert ported.made_of == of | ({"h.bias": ("h.bias",)} if port_names is None else {})
+        expected = of | ({"h.bias": ("h.bias",)} if port_names is None else {})
+        assert {name: made.names for name, made in plan.assemblies.items()} == expected
         for name, assembly in assemblies.items():
-            np.testing.assert_array_equal(ported.arrays[name], assembly.assemble(reference))
+            np.testing.assert_array_equal(plan.make(name, reference), assembly.assemble(reference))
 
 
 def test_a_checkpoint_is_converted_by_a_line_with_stars(tmp_path: Path) -> None:
@@ -112,8 +113,7 @@ def test_whatever_is_written_is_read_as_the_same(pairs: dict[str, str], others: 
     reference = {*pairs.values(), *others}
     dropped = [name for name in sorted(reference) if name not in pairs.values()]
     text = map_text(assemblies, {}, [], dropped, reference, pairs)
-    arrays = {name: np.asarray(number) for number, name in enumerate(sorted(reference))}
-    ported = port_arrays(parse(tomllib.loads(text), "map.toml"), arrays, pairs.keys())
-    assert {name: sources for name, sources in ported.made_of.items() if name in pairs} == {
+    plan = plan_port(parse(tomllib.loads(text), "map.toml"), dict.fromkeys(sorted(reference), ()), pairs.keys())
+    assert {name: made.names for name, made in plan.assemblies.items() if name in pairs} == {
         name: (source,) for name, source in pairs.items()
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ..derivation import Derivation
+from .by_map import unlike_the_map
 from .exchanges import exchanges
 from .finding import RANKS, WRONG, Finding
 from .kinds import unlike_their_kind
@@ -22,15 +23,22 @@ FINDERS: tuple[Callable[[Derivation], Iterator[Finding]], ...] = (
     layers,
     unlike_their_kind,
     rows,
+    unlike_the_map,
 )
 
 
 def findings(derivation: Derivation) -> list[Finding]:
-    """Return what is wrong, or looks so, the worst first; of several findings on the same tensors, the first."""
+    """Return what is wrong, or looks so, the worst first; of several findings on the same tensors, the first.
+
+    What a map says is meant: of tensors that are as it says, only the values are judged.
+    """
     every: list[Finding] = []
     explained: set[str] = set()
+    meant = {name for name in derivation.stated if derivation.is_as_stated(name)} | derivation.dropped
     for finder in FINDERS:
         of_finder = [f for f in finder(derivation) if f.rank != WRONG or not explained.issuperset(f.tensors)]
+        if finder is not numbers:
+            of_finder = [f for f in of_finder if not all(map(meant.__contains__, f.tensors))]
         explained |= {name for f in of_finder if f.rank == WRONG for name in f.tensors}
         every += of_finder
     return sorted(every, key=lambda finding: RANKS.index(finding.rank))

@@ -17,6 +17,7 @@ def missing(derivation: Derivation) -> Iterator[Finding]:
     used_kinds = {kind_of(n) for origin in derivation.origins.values() for n in (*origin.sources, *origin.equals)}
     by_kind: dict[str, list[str]] = {}
     expected = {n for name in derivation.unknown if (a := derivation.expected(name)) is not None for n in a.names}
+    expected |= {n for name, a in derivation.stated.items() if not derivation.is_as_stated(name) for n in a.names}
     for name in derivation.unused:
         if _is_one_of_many(derivation, name):
             continue
