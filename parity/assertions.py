@@ -16,6 +16,8 @@ from .report.training_report import TrainingReport
 from .results.coverage import HALF, require_share
 
 if TYPE_CHECKING:
+    import torch
+
     from .checking.several_inputs import Arguments
     from .jobs.training.loss_network import Loss
     from .jobs.training.scripts import TrainingScript
@@ -198,6 +200,7 @@ def assert_checkpoint(
     others: Iterable[str | PathLike[str]] = (),
     *,
     map: str | PathLike[str] | None = None,
+    model: str | torch.nn.Module | None = None,
 ) -> CheckpointReport:
     """Assert that nothing is wrong in a checkpoint that was converted from another.
 
@@ -206,6 +209,7 @@ def assert_checkpoint(
         after: the file or folder of what it was converted to.
         others: further checkpoints that it is made of: adapters, or models that were averaged.
         map: a map file that says what its tensors are made of: then they must be that, and what it says is meant.
+        model: a module, or the model file of one, that is to load `after`: it must get all its parameters from there.
 
     Returns:
         The report, if nothing is wrong.
@@ -217,6 +221,6 @@ def assert_checkpoint(
     __tracebackhide__ = True
     from .checking.checkpoints import check_checkpoint
 
-    report = check_checkpoint(before, after, others, map=map)
+    report = check_checkpoint(before, after, others, map=map, model=model)
     report.raise_if_failed()
     return report

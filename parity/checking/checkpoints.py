@@ -7,10 +7,16 @@ from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 
+import torch
+
+from ..inputs.model_file import load_candidate
+from ..pairing.by_structure.ports import names_of_tied
 from ..report.checkpoint_report import CheckpointReport
+from ..sides.opening import require_module
 from ..support.progress import NoProgress, Progress
 from ..weights.audit.derivation import derive
-from ..weights.audit.findings import findings
+from ..weights.audit.findings import findings, ranked
+from ..weights.audit.findings.by_model import ModelTensors, unlike_the_model
 from ..weights.map_file import read_map
 from ..weights.port_map import plan_port
 from ..weights.readers.opening import open_checkpoint
@@ -24,6 +30,7 @@ def check_checkpoint(
     progress: Progress | None = None,
     *,
     map: str | PathLike[str] | None = None,
+    model: str | torch.nn.Module | None = None,
 ) -> CheckpointReport:
     """Derive what became of each tensor of a checkpoint in another, and say what is wrong.
 
@@ -35,9 +42,11 @@ def check_checkpoint(
         progress: receives the stages.
         map: a map file that says what the tensors of `after` are made of; others than these are wrong then, and what it
             says is meant.
+        model: a model file, a name such as "hf:BertModel" or a module that is to load `after`: parameters that it
+            wouldn't get from there are wrong. Its values aren't read.
 
     Raises:
-        UsageError: one of them can't be read, or the map doesn't fit `before`.
+        UsageError: one of them can't be read, the map doesn't fit `before`, or there is no torch module in `model`.
     """
     progress = progress or NoProgress()
     opened = _together([open_checkpoint(fspath(path)) for path in (before, *others)]), open_checkpoint(fspath(after))
@@ -47,7 +56,19 @@ def check_checkpoint(
         plan = plan_port(read_map(fspath(map)), shapes)
     progress.stage("tensors", len(opened[0].tensors) + 2 * len(opened[1].tensors))
     derivation = derive(*opened, advance=progress.advance, plan=plan)
-    return CheckpointReport(*opened, derivation, findings(derivation))
+    every = findings(derivation)
+    if model is not None:
+        every = ranked([*every, *unlike_the_model(opened[1], _tensors_of(model))])
+    return CheckpointReport(*opened, derivation, every)
+
+
+def _tensors_of(model: str | torch.nn.Module) -> ModelTensors:
+    """Return what the state dict of a model has."""
+    network = load_candidate(model).network if isinstance(model, str) else model
+    require_module(network, "takes a checkpoint")
+    shapes = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items() if hasattr(tensor, "shape")}
+    parameters = frozenset(dict(network.named_parameters(remove_duplicate=False)))
+    return ModelTensors(type(network).__name__, shapes, parameters, names_of_tied(network))
 
 
 def _together(checkpoints: Sequence[StoredCheckpoint]) -> StoredCheckpoint:

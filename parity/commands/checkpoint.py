@@ -33,10 +33,22 @@ class Map(ArgumentGroup):
     )
 
 
+@dataclass(frozen=True)
+class Loading(ArgumentGroup):
+    """What loads the checkpoint."""
+
+    title = "The model"
+    model: str | None = option(
+        "--model",
+        metavar="MODEL",
+        help="Say what this model would not get from AFTER, and what it would ignore: a model file, or hf:Class.",
+    )
+
+
 @command("checkpoint")
 @click.argument("before")
 @click.argument("after")
-def checkpoint(before: str, after: str, weight_map: Map, reports: Reports) -> None:
+def checkpoint(before: str, after: str, weight_map: Map, loading: Loading, reports: Reports) -> None:
     """Say what became of each tensor of a checkpoint.
 
     BEFORE is the checkpoint that was converted, AFTER what it was converted to; each is a file or a folder. Their
@@ -47,13 +59,15 @@ def checkpoint(before: str, after: str, weight_map: Map, reports: Reports) -> No
     Then it says what is wrong, with the evidence: tensors that were left out, never loaded, zero, repeated, exchanged,
     or made in another way than in the other layers.
     """
-    inputs = {"BEFORE": before, "AFTER": after, "--map": weight_map.map_file}
+    inputs = {"BEFORE": before, "AFTER": after, "--map": weight_map.map_file, "--model": loading.model}
     require_outputs(reports.files_by_option | {"--write-map": weight_map.written_map}, inputs)
     with ProgressDisplay() as progress:
         progress.stage("read", None)
         from ..checking.checkpoints import check_checkpoint
 
-        report = check_checkpoint(before, after, weight_map.others, progress, map=weight_map.map_file)
+        report = check_checkpoint(
+            before, after, weight_map.others, progress, map=weight_map.map_file, model=loading.model
+        )
     if weight_map.written_map is not None:
         write_text(weight_map.written_map, report.map_text())
         report.notes.append(f"the map was written to {weight_map.written_map}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ..derivation import Derivation
 from .by_map import unlike_the_map
@@ -41,4 +41,9 @@ def findings(derivation: Derivation) -> list[Finding]:
             of_finder = [f for f in of_finder if not all(map(meant.__contains__, f.tensors))]
         explained |= {name for f in of_finder if f.rank == WRONG for name in f.tensors}
         every += of_finder
+    return ranked(every)
+
+
+def ranked(every: Iterable[Finding]) -> list[Finding]:
+    """Return findings in the order of their ranks, the worst first."""
     return sorted(every, key=lambda finding: RANKS.index(finding.rank))
