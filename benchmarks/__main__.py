@@ -22,6 +22,7 @@ from pathlib import Path
 from . import (
     browser,
     check,
+    checkpoints,
     conversion,
     coverage,
     deployment,
@@ -140,6 +141,11 @@ def _out_of_core(quick: bool) -> str:
     return tables.table(out_of_core.measure(ROOT, ["quick"] if quick else ["1 billion", "7 billion"]))
 
 
+def _checkpoints(quick: bool) -> str:
+    sizes = ["quick"] if quick else ["1 billion", "7 billion"]
+    return tables.table(checkpoints.measure(ROOT, sizes, 100 if quick else 5_000))
+
+
 def _deployment(quick: bool) -> str:
     return deployment.measure(ROOT, ("transformer_encoder",) if quick else deployment.MODELS, 3 if quick else 15)
 
@@ -164,6 +170,7 @@ TOPICS = {
     "recordings": Topic(recordings.TITLE, recordings.EXPLANATION, _recordings),
     "sweeps": Topic(sweeps.TITLE, sweeps.EXPLANATION, _sweeps),
     "out-of-core": Topic(out_of_core.TITLE, out_of_core.EXPLANATION, _out_of_core),
+    "checkpoints": Topic(checkpoints.TITLE, checkpoints.EXPLANATION, _checkpoints),
     "deployment": Topic(deployment.TITLE, deployment.EXPLANATION, _deployment),
     "growth": Topic(growth.TITLE, growth.EXPLANATION, _growth),
     "unrolled": Topic(unrolled.TITLE, unrolled.EXPLANATION, _unrolled),
