@@ -51,7 +51,7 @@ class CheckpointReport(CheckpointResult, BaseReport):
             "ok": self.ok,
             "sentence": self.sentence,
             "headline": self.headline,
-            "findings": [asdict(finding) for finding in self.findings],
+            "findings": [asdict(finding) | {"tensors": list(finding.tensors)} for finding in self.findings],
             "tensors": {
                 name: {
                     "shape": list(sketch.tensor.shape),

@@ -113,6 +113,20 @@ def onnx_files(folder: Path) -> Any:
     return compare_onnx(str(folder / "a.onnx"), str(folder / "b.onnx"))
 
 
+def checkpoint_is_right(folder: Path) -> Any:
+    torch.save(Net().state_dict(), folder / "a.pt")
+    return parity.check_checkpoint(folder / "a.pt", folder / "a.pt")
+
+
+def checkpoint_is_wrong(folder: Path) -> Any:
+    state = Net().state_dict()
+    torch.save(state, folder / "a.pt")
+    torch.save(state | {"fc.weight": state["unused.weight"], "unused.weight": state["fc.weight"]}, folder / "b.pt")
+    report = parity.check_checkpoint(folder / "a.pt", folder / "b.pt", model=nn.Linear(4, 4))
+    assert not report.ok
+    return report
+
+
 def not_compared(_: Path) -> Any:
     missing = failing(status=NOT_COMPARED, index=None, reason="no gradient", error=float("inf"), ratio=float("nan"))
     return report(
@@ -123,7 +137,19 @@ def not_compared(_: Path) -> Any:
     )
 
 
-KINDS = [passes, fails, skips, port, inlines, trains, trains_otherwise, onnx_files, not_compared]
+KINDS = [
+    passes,
+    fails,
+    skips,
+    port,
+    inlines,
+    trains,
+    trains_otherwise,
+    onnx_files,
+    checkpoint_is_right,
+    checkpoint_is_wrong,
+    not_compared,
+]
 
 
 @pytest.mark.parametrize("made", KINDS, ids=lambda made: made.__name__)
@@ -148,6 +174,10 @@ def undescribed(written: dict[str, Any]) -> list[str]:
         "structure": "structure",
         "comparisons": "comparison",
     }
+    if "before" in written:
+        parts = [("checkpoint_file", [written["before"], written["after"]]), ("finding", written["findings"])]
+        parts += [("checkpoint", [written]), ("tensor", list(written["tensors"].values()))]
+        return [field for kind, values in parts for value in values for field in unknown(value, kind)]
     unknown_fields = unknown(written, "training" if "steps" in written else "report")
     unknown_fields += unknown(written.get("network_verdict", {}), "network_verdict")
     for field, kind in inside.items():
@@ -193,3 +223,20 @@ def test_the_page_describes_the_fields_of_the_schema() -> None:
     fields = {name for kind in SCHEMA["$defs"].values() for name in kind.get("properties", {})}
     assert fields == described
     assert "report.schema.json" in page
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        lambda r: r.update(ok=True),
+        lambda r: r["findings"][0].update(rank="bad"),
+        lambda r: r["findings"][0].pop("advice"),
+        lambda r: r["tensors"]["fc.weight"].update(shape=[-1]),
+        lambda r: r["before"].pop("format"),
+    ],
+)
+def test_a_planted_fault_in_a_checkpoint_is_found(plant: Callable[[dict[str, Any]], Any], tmp_path: Path) -> None:
+    written = checkpoint_is_wrong(tmp_path).to_dict()
+    VALIDATOR.validate(written)
+    plant(written)
+    assert not VALIDATOR.is_valid(written)

@@ -73,7 +73,7 @@ def _in_process(step: Callable[[], int], folder: Path, outputs: Sequence[Path]) 
 def _take(step: Callable[[], int], folder: Path, outputs: Sequence[Path]) -> None:
     os.chdir(folder)
     random.seed(0)
-    np.random.seed(0)  # noqa: NPY002: code that a case runs may draw from the global generators
+    np.random.seed(0)  # code that a case runs may draw from the global generators
     torch.manual_seed(0)
     runtime.set_seed(0)
     for descriptor, path in zip((1, 2), outputs, strict=True):
