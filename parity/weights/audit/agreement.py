@@ -90,8 +90,7 @@ def agreement(
             of_rows = np.square(np.where(np.isfinite(rows), rows, 0.0)).reshape(len(rows), -1).sum(axis=1)
             is_rounded = is_rounded and np.array_equal(rounded(rows, tensor.dtype), values, equal_nan=True)
             passed = [n for n in passed if np.array_equal(rounded(rows, n), values, equal_nan=True)]
-            with np.errstate(invalid="ignore"):
-                errors = np.square(np.where(different, rows - values, 0.0)).reshape(len(rows), -1).sum(axis=1)
+            errors = np.square(np.where(different, rows - values, 0.0)).reshape(len(rows), -1).sum(axis=1)
             squares += float(errors.sum())
             size = np.maximum(of_rows, of_rows.mean() or 1.0)  # a small sum of large numbers has their error
             worst = max(worst, float(np.sqrt(np.where(errors > 0, errors / size, 0.0)).max()))

@@ -96,6 +96,7 @@ class Derivation:
         return [name for name in self.before if name not in used]
 
 
+@np.errstate(all="ignore")  # a file may hold any numbers, and what is tried needn't make sense
 def derive(
     before: StoredCheckpoint,
     after: StoredCheckpoint,
@@ -281,8 +282,7 @@ class _Search:
                 return NOTHING
             return agreement(sources[0].read_rows, target, dtype)
         try:
-            with np.errstate(all="ignore"):  # what is tried needn't make sense
-                array = join.assembly.assemble({source.name: source.read() for source in sources})
+            array = join.assembly.assemble({source.name: source.read() for source in sources})
         except UsageError:  # what an analogy says doesn't fit the shapes
             return NOTHING
         if array.shape != target.tensor.shape:

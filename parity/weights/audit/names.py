@@ -14,13 +14,13 @@ _NUMBER = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=_l))\d+")
 
 
 def parent_of(name: str) -> str:
-    """Return a name without its last part."""
-    return name.rpartition(".")[0]
+    """Return a name without its last part: parts are divided by dots, or by slashes as in Keras and Orbax."""
+    return name[: max(name.rfind("."), name.rfind("/"), 0)]
 
 
 def last_of(name: str) -> str:
     """Return the last part of a name."""
-    return name.rpartition(".")[2]
+    return name[max(name.rfind("."), name.rfind("/")) + 1 :]
 
 
 def kind_of(name: str) -> str:
@@ -75,7 +75,7 @@ class NameGuide:
         for sibling in self.beside(name):
             assembly = self.assemblies[sibling]
             for last in self._last_names(name):
-                of_parents = [f"{parent_of(each)}.{last}".lstrip(".") for each in assembly.all_names]
+                of_parents = [each.removesuffix(last_of(each)) + last for each in assembly.all_names]
                 yield replace(assembly, shape=None, columns=None, from_axes=(0,), axes=(0,)).with_names(of_parents)
         alike = self._of_kind.get(kind_of(name))
         if alike is not None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ..assembly import Assembly, Grid
 from ..computed import Computed
 from .derivation import Derivation, Origin
+from .findings.finding import counted
 from .names import kind_of
 
 
@@ -97,9 +98,9 @@ def _layout(derivation: Derivation, name: str, origin: Origin) -> list[str]:
     if assembly.columns is not None:
         words.append(_order_in_words("columns", assembly.columns, 0))
     if padding := len(join.padding) or assembly.padding:
-        words.append(f"{padding} rows of zeros added")
+        words.append(f"{counted(padding, 'row')} of zeros added")
     if join.unknown:
-        words.append(f"{len(join.unknown)} rows from nowhere")
+        words.append(f"{counted(len(join.unknown), 'row')} from nowhere")
     return [word for word in words if word]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 import safetensors.torch
 from click.testing import CliRunner, Result
 
-from cellbridge.parity import assert_checkpoint
+from cellbridge.parity import assert_checkpoint, check_checkpoint
 from cellbridge.parity.cli import main
 from cellbridge.parity.weights.arrangements import Array, Arrays
+from cellbridge.parity.weights.audit.names import last_of, parent_of
 from cellbridge.parity.weights.checkpoint_files import read_checkpoint, write_torch
 from cellbridge.parity.weights.port_map import PortPlan
 from tests.parity.weights.audit.test_derivation import network, port
@@ -149,3 +151,26 @@ def test_any_checkpoint_is_converted_by_a_map() -> None:
     assert made.keys() == {"kernel", "n", "flag"}
     np.testing.assert_array_equal(made["kernel"].numpy(), arrays["w"].T)
     assert str(made["flag"].dtype) == "torch.bool"
+
+
+def test_infinite_numbers_give_no_warnings() -> None:
+    before, after = conversion()
+    after = {name: array.astype(np.float16) for name, array in after.items()}
+    after["layers.1.ff1"][0, 0], after["layers.2.ff1"][0, 0] = np.inf, np.nan
+    write("before.safetensors", before)
+    write("after.safetensors", after)
+    with warnings.catch_warnings(action="error"):
+        report = check_checkpoint("before.safetensors", "after.safetensors")
+    assert [finding.kind for finding in report.wrong] == ["not finite", "not finite"]
+
+
+def test_slashes_divide_names_as_dots_do() -> None:
+    assert (parent_of("layer_1/norm/gamma"), last_of("layer_1/norm/gamma")) == ("layer_1/norm", "gamma")
+    ones = {f"l.{n}.{part}": np.ones(4, np.float32) for n in range(2) for part in ("scale", "mean", "var")}
+    kernels = {f"l.{n}.w": np.random.default_rng(n).normal(size=(4, 4)).astype(np.float32) for n in range(2)}
+    write("before.safetensors", ones | kernels)
+    write("after.safetensors", {name.replace(".", "/"): array for name, array in (ones | kernels).items()})
+    report = check_checkpoint("before.safetensors", "after.safetensors")
+    assert {name: origin.sources for name, origin in report.derivation.origins.items()} == {
+        name.replace(".", "/"): (name,) for name in ones | kernels
+    }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+import numpy as np
+
 from ..derivation import Derivation
 from .by_map import unlike_the_map
 from .exchanges import exchanges
@@ -27,6 +29,7 @@ FINDERS: tuple[Callable[[Derivation], Iterator[Finding]], ...] = (
 )
 
 
+@np.errstate(all="ignore")  # a file may hold any numbers
 def findings(derivation: Derivation) -> list[Finding]:
     """Return what is wrong, or looks so, the worst first; of several findings on the same tensors, the first.
 

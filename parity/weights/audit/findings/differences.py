@@ -11,7 +11,7 @@ from ...arrangements import Array
 from ...assembly import Assembly
 from ..derivation import Derivation
 from ..moments import EXACT
-from .finding import listed, numbers_listed
+from .finding import counted, listed, numbers_listed
 
 LIKE = 0.5
 """The least correlation with the expected values of a tensor that was made of them."""
@@ -77,7 +77,7 @@ def _difference(expected: Array, actual: Array, sources: str, *, is_float: bool)
         first = tuple(place)
         return Difference(
             "elements",
-            f"differs from {sources} in {int(differing.sum())} of {actual.size} elements",
+            f"differs from {sources} in {int(differing.sum())} of {counted(actual.size, 'element')}",
             f"in slices {numbers_listed(rows.tolist())} along axis 0; first at {place}: {expected[first]:.6g} was "
             f"expected, and it is {actual[first]:.6g}",
             "look at what was written there after the conversion",

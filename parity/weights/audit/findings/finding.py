@@ -34,6 +34,11 @@ class Finding:
     advice: str
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things in words, `1 element` or `2 elements`."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
 def listed(names: Iterable[str]) -> str:
     """Return names for a sentence, the first few of them."""
     every = list(names)

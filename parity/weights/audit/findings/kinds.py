@@ -10,7 +10,7 @@ from ...assembly import Assembly
 from ...computed import Computed
 from ..derivation import Derivation
 from ..names import kind_of, layer_of, numbers_of
-from .finding import LOOK, WRONG, Finding, listed
+from .finding import LOOK, WRONG, Finding, counted, listed
 
 Form = tuple[Any, ...]
 COARSE = 4
@@ -46,7 +46,7 @@ def _unlike(derivation: Derivation, kind: str, forms: Mapping[str, Form]) -> Fin
         WRONG if is_clear else LOOK,
         "unlike the others",
         tuple(unlike if is_clear else forms),
-        f"{listed(unlike)} is made in another way than {count} others of the kind {kind!r}",
+        f"{listed(unlike)} is made in another way than {counted(count, 'other')} of the kind {listed([kind])}",
         f"{in_words(derivation.origins[unlike[0]].join.assembly)}; the others: "
         f"{in_words(next(derivation.origins[n].join.assembly for n, f in forms.items() if f == usual))}",
         "convert all layers alike",

@@ -9,7 +9,7 @@ import numpy as np
 from ..derivation import Derivation
 from ..moments import Sketch
 from ..names import kind_of, layer_of
-from .finding import LOOK, NOTE, WRONG, Finding, listed
+from .finding import LOOK, NOTE, WRONG, Finding, counted, listed
 
 
 def missing(derivation: Derivation) -> Iterator[Finding]:
@@ -43,7 +43,8 @@ def missing(derivation: Derivation) -> Iterator[Finding]:
             alone += names
         else:
             others = sum(kind_of(n) == kind for n in derivation.before) - len(names)
-            yield _finding(WRONG, names, f"{others} others of the kind {kind!r} are used")
+            are = "is" if others == 1 else "are"
+            yield _finding(WRONG, names, f"{counted(others, 'other')} of the kind {listed([kind])} {are} used")
     if alone:
         yield _finding(LOOK, alone, "none of their kinds is used, or nothing of their layers")
 

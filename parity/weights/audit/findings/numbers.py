@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..derivation import Derivation
-from .finding import LOOK, NOTE, WRONG, Finding, listed
+from .finding import LOOK, NOTE, WRONG, Finding, counted, listed
 
 
 def numbers(derivation: Derivation) -> Iterator[Finding]:
@@ -18,7 +18,7 @@ def numbers(derivation: Derivation) -> Iterator[Finding]:
                 LOOK if were_there else WRONG,
                 "not finite",
                 (name,),
-                f"{listed([name])} has {of_tensor.not_finite} elements that are NaN or infinite",
+                f"{listed([name])} has {counted(of_tensor.not_finite, 'element')} of NaN or infinity",
                 "they are in the first checkpoint, too" if were_there else "the first checkpoint has none there",
                 "look at the step that wrote them: a division by zero, or numbers too large for float16",
             )
@@ -36,8 +36,7 @@ def _rounded(derivation: Derivation) -> Iterator[Finding]:
             NOTE if is_all else LOOK,
             "rounded",
             tuple(names),
-            f"{len(names)} tensors hold numbers that were rounded to {dtype} and are stored in a finer dtype: "
-            f"{listed(names)}",
+            f"the numbers of {listed(names)} were rounded to {dtype}, and are stored in a finer dtype",
             f"each number is the first checkpoint's, rounded to {dtype}",
             f"convert from the original if the digits matter; or store {dtype}, which needs less room",
         )

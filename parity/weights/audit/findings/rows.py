@@ -8,7 +8,7 @@ import numpy as np
 
 from ..derivation import Derivation, Origin
 from ..names import kind_of, layer_of
-from .finding import LOOK, NOTE, WRONG, Finding, listed, numbers_listed
+from .finding import LOOK, NOTE, WRONG, Finding, counted, listed, numbers_listed
 
 
 def rows(derivation: Derivation) -> Iterator[Finding]:
@@ -32,11 +32,12 @@ def rows(derivation: Derivation) -> Iterator[Finding]:
         elif join.padding:
             total = derivation.after[name].tensor.shape[join.assembly.axes[0]]
             is_at_end = join.padding == tuple(range(total - len(join.padding), total))
+            padding = counted(len(join.padding), "slice")
             yield Finding(
                 NOTE if is_at_end else WRONG,
                 "padded" if is_at_end else "rows",
                 (name,),
-                f"{listed([name])} has {len(join.padding)} slices of zeros more than {listed(origin.sources)}",
+                f"{listed([name])} has {padding} of zeros more than {listed(origin.sources)}",
                 f"slices {numbers_listed(join.padding)} along axis {join.assembly.axes[0]}",
                 "nothing, if the table was padded by intent",
             )

@@ -12,7 +12,7 @@ from ..derivation import Derivation
 from ..moments import Sketch
 from ..names import kind_of
 from .differences import differences
-from .finding import LOOK, NOTE, WRONG, Finding, listed
+from .finding import LOOK, NOTE, WRONG, Finding, counted, listed
 
 CHANCE = 5.0
 """How many standard deviations a moment of random numbers may be off."""
@@ -35,7 +35,7 @@ def unknown(derivation: Derivation) -> Iterator[Finding]:
                 NOTE if is_counter else rank,
                 "zero" if value == 0 else "constant",
                 (name,),
-                f"all {of_tensor.tensor.size} elements of {listed([name])} are {value + 0.0:g}",
+                f"all of {listed([name])} is {value + 0.0:g} ({counted(of_tensor.tensor.size, 'element')})",
                 "the first checkpoint has no such tensor" + _as_expected(expected),
                 "if the network trains it, its values were never loaded: add it to the conversion",
             )

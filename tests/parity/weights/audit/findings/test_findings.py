@@ -60,7 +60,7 @@ FAULTS: dict[str, tuple[Callable[[Arrays], Arrays], str, tuple[str, ...], str]] 
     ),
     "zero": (with_tensor(UP, np.zeros_like), "zero", (UP,), "h.1.up.weight"),
     "not loaded": (with_tensor(UP, uniform), "random", (UP,), "torch's initial values of a Linear"),
-    "not finite": (with_tensor(UP, with_element((3, 4), np.nan)), "not finite", (UP,), "1 elements"),
+    "not finite": (with_tensor(UP, with_element((3, 4), np.nan)), "not finite", (UP,), "1 element of NaN"),
     "twice": (with_tensor(UP, lambda t: 2 * t), "unlike the others", (UP,), "affine"),
     "a row off": (with_tensor("tok", lambda t: np.roll(t, 1, 0)), "rows", ("tok",), "0, 51 to 63"),
     "an element": (with_tensor(UP, with_element((3, 4), 0.0)), "rows", (UP,), "1 of 24"),
