@@ -78,7 +78,11 @@ def quantize_blocks(source: Path, target: Path) -> None:
         quantizer = MatMulNBitsQuantizer(onnx.load(source), block_size=BLOCK, is_symmetric=True)
         quantizer.process()
         if not any(node.op_type == "MatMulNBits" for node in quantizer.model.model.graph.node):
-            raise ConversionError("there is nothing to quantize to 4 bits: no product with a stored matrix (MatMul)")
+            raise ConversionError(
+                "there is nothing to quantize to 4 bits: no product with a stored matrix (MatMul)\n"
+                "  a Linear layer on [batch, features] is a Gemm, which ONNX Runtime's quantizer leaves as it is\n"
+                "  what to do: --int8 quantizes it"
+            )
         quantizer.model.save_model_to_file(str(target), model_size(source) > MODEL_LIMIT)
 
 
