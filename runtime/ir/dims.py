@@ -183,8 +183,11 @@ class SymbolicDim:
 
     def substitute(self, sizes: Mapping[str, Dim]) -> Dim:
         """Return the dimension with symbols replaced by other dimensions; symbols missing from `sizes` are kept."""
-        total: Dim = 0
+        kept = {monomial: c for monomial, c in self.terms if sizes.keys().isdisjoint(_symbols_of(monomial))}
+        total = _simplify(kept)
         for monomial, coefficient in self.terms:
+            if monomial in kept:
+                continue
             product: Dim = coefficient
             for factor in monomial:
                 if isinstance(factor, str):
@@ -209,11 +212,14 @@ class SymbolicDim:
 
     def symbols(self) -> set[str]:
         """Return the names of the symbols in the expression."""
-        symbols: set[str] = set()
-        for monomial, _ in self.terms:
-            for factor in monomial:
-                symbols |= {factor} if isinstance(factor, str) else factor[1].symbols() | factor[2].symbols()
-        return symbols
+        return set().union(*(_symbols_of(monomial) for monomial, _ in self.terms))
+
+
+def _symbols_of(monomial: Monomial) -> set[str]:
+    symbols: set[str] = set()
+    for factor in monomial:
+        symbols |= {factor} if isinstance(factor, str) else factor[1].symbols() | factor[2].symbols()
+    return symbols
 
 
 def _is_whole(dim: SymbolicDim, other: object) -> bool:
