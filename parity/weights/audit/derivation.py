@@ -189,8 +189,14 @@ class _Search:
                 return
 
     def look_for_computation(self, name: str) -> None:
-        """Find what a tensor is computed from that isn't put together from others, or only in part."""
+        """Find what a tensor is computed from that isn't put together from others, or only in part.
+
+        Of its neighbours, more is known than when it was looked for first.
+        """
         target = self.result.after[name]
+        if origin := self._by_analogy(target):
+            self._settle(name, origin)
+            return
         for error in (max(target.error, self.coarsest), *ERRORS[:1]):
             for relation in RELATIONS:
                 for join in relation(target, self.context, error):
