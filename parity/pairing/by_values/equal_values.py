@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from ....runtime.ir.types import Value
-from ...correspondence.distances import EXACT, distance
+from ....runtime.ir.types import Node, Value
+from ...correspondence.distances import EXACT, Arrays, distance
 from ...results.cell_report import is_inside
 from ...sides.records import INPUT, OUTPUT, Key
 from .crossings import Crossing
@@ -36,7 +36,9 @@ def settle(
     _divide_results(file, places, output)
     _divide(file, places, output)
     taken = set(places.values())
-    for tensor, place in list(places.items()):
+    for tensor, place in sorted(
+        places.items(), key=lambda item: -item[0].order
+    ):  # later ones leave room for earlier ones
         if any(not key.path for key in tensor.keys):
             continue
         better = place
@@ -167,7 +169,8 @@ def last_before_branch(file: FileValues, place: Value, order: int, orders: Mappi
         orders: the orders of the tensors that have a place, by place.
     """
     best = current = place
-    while len(nodes := file.flat.consumers.get(current, [])) == 1 and current not in file.flat.program.outputs:
+    earlier = [file.current(value) for value, other in orders.items() if other < order]
+    while len(nodes := _uses(file, current, earlier)) == 1 and current not in file.flat.program.outputs:
         following = [v for v in nodes[0].outputs if v not in orders and _equal(file, v, place)]
         if following:
             best = current = following[0]
@@ -177,6 +180,27 @@ def last_before_branch(file: FileValues, place: Value, order: int, orders: Mappi
             break
         current = copy
     return best
+
+
+def _uses(file: FileValues, value: Value, earlier: Sequence[Arrays]) -> list[Node]:
+    """Return the nodes that use a value, but for one that joins it with others to an earlier tensor again.
+
+    A layer returns its last state beside all states: what a file has of these in parts is joined behind the last one.
+    """
+    nodes = file.flat.consumers.get(value, [])
+    if len(nodes) < 2:
+        return nodes
+
+    def is_earlier(node: Node) -> bool:
+        arrays = file.values[node.outputs[0]]
+        size = arrays[0].size
+        return any(
+            other[0].size == size
+            and distance([array.reshape(x.shape) for array, x in zip(arrays, other, strict=True)], other) <= EXACT
+            for other in earlier
+        )
+
+    return [node for node in nodes if node.op != "concat" or not is_earlier(node)]
 
 
 def _equal(file: FileValues, value: Value, place: Value) -> bool:

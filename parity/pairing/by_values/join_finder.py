@@ -72,7 +72,9 @@ class JoinFinder:
         self.uses |= uses
         return True
 
-    def _joined(self, parts: Sequence[Value], axis: int, shape: tuple[int, ...]) -> Joined:
+    def _joined(
+        self, parts: Sequence[Value], axis: int, shape: tuple[int, ...], *, has_all_uses: bool = False
+    ) -> Joined:
         """Return values joined along an axis, which each has, or which each lacks."""
         has_axis = len(self.file.current(parts[0])[0].shape) == len(shape)
         layouts = []
@@ -80,12 +82,12 @@ class JoinFinder:
             own = self.file.current(part)[0].shape
             piece = own if has_axis else (*shape[:axis], 1, *shape[axis + 1 :])
             layouts.append(Layout(own, own, tuple(range(len(own))), piece))
-        return Joined.of(list(zip(parts, layouts, strict=True)), axis, shape, self.names)
+        return Joined.of(list(zip(parts, layouts, strict=True)), axis, shape, self.names, has_all_uses=has_all_uses)
 
     def suppose(self, tensor: Crossing) -> list[Joined]:
         """Return values of the turns of a loop that may be a tensor at the places along an axis.
 
-        Behind a wrong value, no turn agrees.
+        Behind a wrong value, no turn agrees. Nor does the last state, which is then taken from the tensor.
         """
         joined_values: list[Joined] = []
         for axis in reversed(range(len(tensor.shape))):
@@ -94,7 +96,7 @@ class JoinFinder:
                 for parts in values_of_turns(self.file, shape, tensor.shape[axis]):
                     if self.taken.isdisjoint(parts):
                         self.taken.update(parts)
-                        joined_values.append(self._joined(parts, axis, tensor.shape))
+                        joined_values.append(self._joined(parts, axis, tensor.shape, has_all_uses=True))
         return joined_values
 
     def lacking(self, tensor: Crossing) -> list[Arrays]:

@@ -14,7 +14,7 @@ from ....runtime.ir.program import Program
 from ....runtime.ir.types import Node, Source, Value
 from ....runtime.namespace import Namespace
 from ...correspondence.layouts import Layout
-from .meeting_uses import uses_that_meet
+from .meeting_uses import NO_MEETING, uses_that_meet
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ class Joined:
         whole: the parts joined; the tensor, or that with an axis divided into several.
         tensor: the value that the program has for the tensor.
         again: the tensor in the shape of the whole.
+        has_all_uses: whether all that uses a part takes it from the tensor, also what doesn't meet the other parts.
         copies: values that have elements of a part in other places, of the restored part. They are the same in every
             program that is made with the tensor, since one may be the place of another tensor.
     """
@@ -84,10 +85,19 @@ class Joined:
     whole: Value
     tensor: Value
     again: Value
+    has_all_uses: bool = False
     copies: dict[Value, Value] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, parts: Sequence[tuple[Value, Layout]], axis: int, shape: tuple[int, ...], names: Namespace) -> Joined:
+    def of(
+        cls,
+        parts: Sequence[tuple[Value, Layout]],
+        axis: int,
+        shape: tuple[int, ...],
+        names: Namespace,
+        *,
+        has_all_uses: bool = False,
+    ) -> Joined:
         """Return the values, each with the layout of its part of the tensor, joined to a tensor of a shape."""
         first, like = parts[0]
         size = sum(layout.target[axis] for _, layout in parts)
@@ -98,7 +108,8 @@ class Joined:
 
         whole = value(wide)
         tensor, again = (whole, whole) if wide == shape else (value(shape), value(wide))
-        return cls(tuple(Piece.of(part, layout, names) for part, layout in parts), axis, whole, tensor, again)
+        pieces = tuple(Piece.of(part, layout, names) for part, layout in parts)
+        return cls(pieces, axis, whole, tensor, again, has_all_uses)
 
     @property
     def added(self) -> tuple[Value, ...]:
@@ -147,7 +158,7 @@ def _with_tensor(program: Program, joined: Joined) -> Program:
     Where uses of the parts meet, what else uses a part doesn't take it from the tensor, which has less of its gradient.
     """
     restored = dict(zip(joined.parts, joined.restored, strict=True))
-    meeting = uses_that_meet(program, joined.parts)
+    meeting = NO_MEETING if joined.has_all_uses else uses_that_meet(program, joined.parts)
     names = program.new_names()
     before: set[Value | None] = set(joined.parts)
     earlier: set[Node] = set()

@@ -31,6 +31,9 @@ class Meeting:
     moved: frozenset[Value]
 
 
+NO_MEETING = Meeting(frozenset(), frozenset())
+
+
 def uses_that_meet(program: Program, parts: Collection[Value]) -> Meeting:
     """Return the uses of parts that meet, also of parts with their elements in other places.
 
